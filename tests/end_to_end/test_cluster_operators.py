@@ -259,6 +259,34 @@ def drop(group: Group, node: Served) -> None:
     del group.nodes[place], group.settings[place]
 
 
+def test_copies_are_demanded_as_the_operator_says(pair: Group) -> None:
+    primary = pair.await_primary()
+    other = next(node for node in pair.nodes if node is not primary)
+    must_refuse(pair, primary, "the set has 2 nodes", "min-copies", "3")
+    must_refuse(pair, primary, "min_copies must be at least 1", "min-copies", "0")
+    must_refuse(pair, other, "only the primary changes min_copies", "min-copies", "1")
+    other.kill()
+    await_alone(pair)
+    with delaymq.connect(pair.url, timeout=PATIENCE_SECONDS) as client:
+        with pytest.raises(delaymq.NotEnoughCopies):
+            client.publish("orders", b"refused")
+        ended = pair.ask(primary, "min-copies", "1")
+        assert (ended.returncode, ended.stdout) == (0, "min_copies is 1 from now on\n"), ended
+        register = pair.status(primary)["register"]
+        assert register["sync"] == register["complete"], "the other node lacks what is answered now"
+        client.publish("orders", b"on one node")
+        must_refuse(pair, primary, "the set has 1 nodes", "min-copies", "2")
+        other.start()
+        pair.await_whole()
+        assert pair.ask(primary, "min-copies", "2").returncode == 0
+        other.kill()
+        await_alone(pair)
+        with pytest.raises(delaymq.NotEnoughCopies):
+            client.publish("orders", b"refused")
+        with client.subscribe("orders", group="workers") as messages:
+            assert consume(messages, 1) == {b"on one node"}
+
+
 def test_a_node_at_a_new_address_takes_the_place_of_a_dead_one(group: Group) -> None:
     with traffic(group.url) as flowing:
         flowing.await_more()

@@ -17,6 +17,7 @@ CLUSTER = {
     "cluster status": (),
     "cluster switchover": ("0" * 32,),
     "cluster confirm": ("1",),
+    "cluster min-copies": ("2",),
     "cluster add": ("127.0.0.1:1",),
     "cluster remove": ("0" * 32,),
     "cluster promote": ("0" * 32,),

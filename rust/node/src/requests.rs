@@ -80,6 +80,25 @@ impl Shown {
         Ok(())
     }
 
+    /// Asks the node to demand so many copies of a publish.
+    pub(crate) fn begin_min_copies(&self, min_copies: usize) -> Result<(), NodeError> {
+        let snapshot = held(&self.snapshot);
+        must_lead(&snapshot, "changes min_copies")?;
+        if min_copies == 0 {
+            return refused("min_copies must be at least 1".to_owned());
+        }
+        let copies = snapshot.reading.as_ref().map_or(0, |reading| reading.value.sync.len());
+        if min_copies > copies {
+            return refused(format!(
+                "the set has {copies} nodes, and with min_copies = {min_copies} every publish would be refused: add a node, \
+                 or start one, and wait until the set has it"
+            ));
+        }
+        drop(snapshot);
+        self.begin(Event::MinCopies(min_copies));
+        Ok(())
+    }
+
     /// Asks the node to lead, after the set is gone for good.
     pub(crate) fn begin_promote(&self, node: NodeId) -> Result<(), NodeError> {
         let snapshot = held(&self.snapshot);
@@ -201,6 +220,10 @@ impl ClusterPages for Shown {
         asked(node, |node| self.begin_remove(node, accepts_loss))
     }
 
+    fn set_min_copies(&self, min_copies: usize) -> Result<(), String> {
+        self.begin_min_copies(min_copies).map_err(|error| error.to_string())
+    }
+
     fn promote(&self, node: &str) -> Result<(), String> {
         asked(node, |node| self.begin_promote(node))
     }
@@ -289,6 +312,26 @@ mod tests {
             (waiting(backup(2, 2)), &format!("goes on from the node {OTHER}, epoch 3")),
         ] {
             let refused = confirmed(2, snapshot);
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
+
+    fn demanded(min_copies: usize, snapshot: Snapshot) -> String {
+        let shown = Shown { snapshot: Mutex::new(snapshot), events: Arc::default(), has_tls: false };
+        shown.begin_min_copies(min_copies).map_or_else(|refused| refused.to_string(), |()| "begun".to_owned())
+    }
+
+    #[test]
+    fn as_many_copies_are_demanded_as_the_set_has_nodes_and_by_the_primary() {
+        let primary = || Snapshot { role: RoleName::Primary, ..replica() };
+        assert_eq!((demanded(1, primary()), demanded(2, primary())), ("begun".to_owned(), "begun".to_owned()));
+        for (min_copies, snapshot, words) in [
+            (0, primary(), "at least 1"),
+            (3, primary(), "the set has 2 nodes"),
+            (1, Snapshot { reading: None, ..primary() }, "the set has 0 nodes"),
+            (1, replica(), "only the primary changes min_copies"),
+        ] {
+            let refused = demanded(min_copies, snapshot);
             assert!(refused.contains(words), "{refused}");
         }
     }

@@ -266,7 +266,7 @@ KEYS = (
     Key(
         "cluster.min_copies",
         WHOLE,
-        "copies that a new message must have, fixed when `delaymq cluster create` makes the group",
+        "copies that a new message must have when `cluster create` makes the group; `cluster min-copies` changes it",
         "2",
     ),
     Key(

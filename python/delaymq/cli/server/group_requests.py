@@ -30,6 +30,7 @@ EXAMPLES = (
     "delaymq cluster promote 0123456789abcdef0123456789abcdef --config node2.toml --token-file admin.token",
     "delaymq cluster add d.example:20811 --config node1.toml --token-file admin.token",
     "delaymq cluster confirm 14841639068965178418 --config node1.toml --token-file admin.token",
+    "delaymq cluster min-copies 2 --config node1.toml --token-file admin.token",
 )
 
 
@@ -50,10 +51,10 @@ def add_requests(parts: Verbs) -> None:
         run_confirm,
         summary="let the group go on from a node after its register was restored from a backup",
         details="Compare the status of all nodes first. Ask the primary, or else the node with the latest log.",
-        examples=EXAMPLES[4:],
+        examples=EXAMPLES[4:5],
     )
     confirm.add_argument("coordinator", type=_number, metavar="COORDINATOR", help="as `cluster status` shows it")
-    changes = (confirm, _add_part(parts), _remove_part(parts), _promote_part(parts))
+    changes = (confirm, _add_part(parts), _remove_part(parts), _promote_part(parts), _min_copies_part(parts))
     for part in changes:
         part.add_argument(
             "--timeout", type=duration, default=CHANGED_WITHIN, metavar="TIME", help="how long to wait (default 30s)"
@@ -108,6 +109,19 @@ def _promote_part(parts: Verbs) -> CommandParser:
     return promote
 
 
+def _min_copies_part(parts: Verbs) -> CommandParser:
+    demand = add_verb(
+        parts,
+        "min-copies",
+        run_min_copies,
+        summary="change on how many nodes a new message must be",
+        details="Ask the primary. It refuses more copies than the set has nodes.",
+        examples=EXAMPLES[5:],
+    )
+    demand.add_argument("copies", type=_number, metavar="COPIES", help="the number of nodes, 1 or more")
+    return demand
+
+
 def add_http(part: CommandParser) -> None:
     """Adds the options that say which node is asked."""
     part.add_argument("--http", metavar="URL", help="plain HTTP of the node (default: by http.host and http.port)")
@@ -116,7 +130,7 @@ def add_http(part: CommandParser) -> None:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected the number of a coordinator, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
     return int(text)
 
 
@@ -165,6 +179,19 @@ def run_remove(chosen: argparse.Namespace) -> int:
     _post(chosen, f"/cluster/remove?node={quote(chosen.node, safe='')}{loss}")
     _await(chosen, lambda status: node not in _nodes_of(status), f"the node {node} is not removed")
     print(f"the node {node} is no longer a node of the group")
+    return Exit.DONE
+
+
+def run_min_copies(chosen: argparse.Namespace) -> int:
+    """Asks the primary to demand so many copies, and waits until the register says so."""
+    copies = chosen.copies
+    _post(chosen, f"/cluster/min_copies?copies={copies}")
+    _await(
+        chosen,
+        lambda status: (status.get("register") or {}).get("min_copies") == copies,
+        f"the register does not demand {copies} copies",
+    )
+    print(f"min_copies is {copies} from now on")
     return Exit.DONE
 
 

@@ -98,6 +98,8 @@ pub enum Event {
     /// An operator tells the primary that this node is gone for good. If no other node but the primary has what was answered
     /// as stored, the operator must accept (`true`) that it may be lost.
     Remove(NodeId, bool),
+    /// An operator tells the primary on how many nodes a publish must be from now on.
+    MinCopies(usize),
     /// An operator asks this node to lead, because the primary and, if this node is not in the set, all nodes of the set are
     /// gone for good.
     Promote,

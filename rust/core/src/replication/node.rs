@@ -165,6 +165,7 @@ impl Node {
             Event::StoodStill(for_ms) => self.stood_still(for_ms),
             Event::SwitchOver(to) => self.switch_over(to, log, out),
             Event::Remove(node, accepts_loss) => self.remove(node, accepts_loss, log, out),
+            Event::MinCopies(min_copies) => self.demand_copies(min_copies, log, out),
             Event::Promote => self.promote(out),
             Event::Confirm(coordinator) => self.confirm(coordinator, out),
         }

@@ -1,5 +1,5 @@
-//! The requests of an operator: to let another node lead, to forget a node that is gone for good, and to go on after all
-//! nodes of the set are gone for good.
+//! The requests of an operator: to let another node lead, to forget a node that is gone for good, to demand more or fewer
+//! copies, and to go on after all nodes of the set are gone for good.
 
 use super::interface::{Action, LogView};
 use super::message::Message;
@@ -49,6 +49,13 @@ impl Node {
         }
         self.peers.remove(&node);
         self.forget_members();
+        self.lead_further(log, out);
+    }
+
+    /// An operator changes on how many nodes a publish must be. Until the next swap is won, the former number decides.
+    pub(super) fn demand_copies(&mut self, min_copies: usize, log: &dyn LogView, out: &mut Vec<Action>) {
+        let Some(primary) = self.primary().filter(|_| min_copies > 0) else { return };
+        primary.min_copies = Some(min_copies);
         self.lead_further(log, out);
     }
 

@@ -286,7 +286,9 @@ impl Node {
             let matched = primary.members.iter().filter(|(_, member)| member.stage == Stage::Matched);
             set.extend(matched.map(|(node, _)| *node));
         }
-        let mut value = known.with_set(set);
+        // The complete nodes are those by the new number: a node that lacks what is answered with fewer copies is none.
+        let min_copies = primary.min_copies.unwrap_or(known.min_copies);
+        let mut value = Register { min_copies, ..known.clone() }.with_set(set);
         value.complete.retain(|node| value.sync.contains(node) || !primary.removed.contains(node));
         if primary.is_serving { value.serving() } else { value }
     }

@@ -96,6 +96,8 @@ pub(super) struct Primary {
     pub(super) joining: BTreeSet<NodeId>,
     /// Nodes that an operator has removed, until the register names them no more.
     pub(super) removed: BTreeSet<NodeId>,
+    /// The `min_copies` that an operator asked for last.
+    pub(super) min_copies: Option<usize>,
     /// The sequence of the first fact of the epoch.
     pub(super) begins: Sequence,
     pub(super) attempts: u64,
@@ -108,8 +110,9 @@ impl Primary {
     /// A primary of this epoch, whose first fact has the sequence `begins`.
     pub(super) fn new(epoch: Epoch, set: BTreeSet<NodeId>, begins: Sequence) -> Self {
         let (members, joining, removed) = <_>::default();
-        let (attempts, beat_ms, successor) = (0, None, None);
-        Self { epoch, set, is_serving: false, members, joining, removed, begins, attempts, beat_ms, successor }
+        let (min_copies, attempts, beat_ms, successor) = (None, 0, None, None);
+        let is_serving = false;
+        Self { epoch, set, is_serving, members, joining, removed, min_copies, begins, attempts, beat_ms, successor }
     }
 
     /// True while it takes no publishes because it hands over.

@@ -133,6 +133,30 @@ fn the_last_other_holder_of_what_was_answered_is_removed_only_if_a_loss_is_accep
 }
 
 #[test]
+fn copies_are_demanded_from_the_swap_on_that_an_operator_asked_for() {
+    // The second node left while publishes were refused, so it has every message that was answered as stored.
+    let mut node = leading(2, &of_group(nodes(2), 2).with_set(nodes(1)));
+    assert_eq!(node.register().expect("a register").complete, nodes(2));
+    let value = swapped(stepped(&mut node, 0, Event::MinCopies(1))).expect("a swap");
+    assert_eq!((value.min_copies, value.complete), (1, nodes(1)), "the second node lacks what is answered from now on");
+    assert!(!node.accepts_publishes(), "the swap may be lost");
+    won(&mut node, 3);
+    assert!(node.register().is_some_and(|known| known.min_copies == 1));
+    let value = swapped(stepped(&mut node, 0, Event::MinCopies(2))).expect("a swap");
+    assert_eq!((value.min_copies, value.complete), (2, nodes(1)));
+}
+
+#[test]
+fn a_replica_demands_no_copies_and_nobody_demands_none() {
+    let mut node = leading(2, &of_group(nodes(2), 2));
+    assert_eq!(swapped(stepped(&mut node, 0, Event::MinCopies(0))), None);
+    assert_eq!(swapped(stepped(&mut node, 0, Event::MinCopies(2))), None, "it is so already");
+    let mut replica = opened(2);
+    stepped(&mut replica, 0, read(&Register { primary: other(2), ..of_group(nodes(2), 2) }));
+    assert_eq!(swapped(stepped(&mut replica, 0, Event::MinCopies(1))), None);
+}
+
+#[test]
 fn a_primary_does_not_remove_itself_and_a_replica_removes_nobody() {
     let mut node = leading(3, &of_group(nodes(3), 2));
     assert_eq!(swapped(stepped(&mut node, 0, Event::Remove(ME, true))), None);

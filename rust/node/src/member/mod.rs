@@ -202,6 +202,10 @@ impl Member {
                 self.parts.reports.note("claiming the group, as asked".to_owned());
                 self.step(Event::Promote)?;
             }
+            Arrival::Protocol(Event::MinCopies(copies)) => {
+                self.parts.reports.note(format!("demanding {copies} copies of each publish, as asked"));
+                self.step(Event::MinCopies(copies))?;
+            }
             Arrival::Protocol(event) => self.step(event)?,
             Arrival::Dial(address) => self.dial(address),
             Arrival::Shipped(shipped) => self.shipments.answered(&shipped, Instant::now()),

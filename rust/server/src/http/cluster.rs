@@ -1,6 +1,7 @@
 //! `/cluster`: the state of a group of copies, and the requests of an operator for it.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use delaymq_core::units::Millis;
 use delaymq_core::wire::http::HttpRequest;
@@ -40,6 +41,12 @@ pub trait ClusterPages: Send + Sync {
     /// The reason of the refusal, for the operator.
     fn remove(&self, node: &str, accepts_loss: bool) -> Result<(), String>;
 
+    /// Begins to demand so many copies of a publish, at the primary.
+    ///
+    /// # Errors
+    /// The reason of the refusal, for the operator.
+    fn set_min_copies(&self, min_copies: usize) -> Result<(), String>;
+
     /// Begins to lead with this node, whose id `node` is, after the set is gone for good.
     ///
     /// # Errors
@@ -57,9 +64,12 @@ pub trait ClusterPages: Send + Sync {
 pub(super) fn method(path: &str) -> Option<&'static str> {
     match path {
         "/cluster" => Some("GET"),
-        "/cluster/switchover" | "/cluster/confirm" | "/cluster/add" | "/cluster/remove" | "/cluster/promote" => {
-            Some("POST")
-        }
+        "/cluster/switchover"
+        | "/cluster/confirm"
+        | "/cluster/add"
+        | "/cluster/remove"
+        | "/cluster/promote"
+        | "/cluster/min_copies" => Some("POST"),
         _ => None,
     }
 }
@@ -80,6 +90,12 @@ pub(super) fn page(
     }
     if request.path == "/cluster/confirm" {
         return confirm(cluster, request);
+    }
+    if request.path == "/cluster/min_copies" {
+        let Some(copies) = number(request, "copies") else {
+            return text(400, "copies must be a whole number\n");
+        };
+        return done(cluster.set_min_copies(copies), "the change has begun; see /cluster\n");
     }
     if request.path == "/cluster/add" {
         let Some(address) = request.parameter("address") else {
@@ -103,8 +119,7 @@ pub(super) fn page(
 }
 
 fn confirm(cluster: &dyn ClusterPages, request: &HttpRequest<'_>) -> Page {
-    let coordinator = request.parameter("coordinator").filter(|number| is_number(number));
-    let Some(coordinator) = coordinator.and_then(|number| number.parse().ok()) else {
+    let Some(coordinator) = number(request, "coordinator") else {
         return text(400, "coordinator must be the number of a coordinator\n");
     };
     done(cluster.confirm(coordinator), "the coordinator is confirmed\n")
@@ -121,7 +136,8 @@ fn is_node(node: &str) -> bool {
     node.len() == NODE_DIGITS && node.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `parse` would also take a sign.
-fn is_number(number: &str) -> bool {
-    number.bytes().all(|byte| byte.is_ascii_digit())
+/// The number that a parameter is. `parse` would also take a sign.
+fn number<T: FromStr>(request: &HttpRequest<'_>, name: &str) -> Option<T> {
+    let digits = request.parameter(name).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok()
 }

@@ -35,6 +35,7 @@ fn must_serve(http: SocketAddr, group: &Group) {
         ("GET /cluster/add?address=h:1", "POST"),
         ("GET /cluster/remove", "POST"),
         ("GET /cluster/promote", "POST"),
+        ("GET /cluster/min_copies?copies=1", "POST"),
     ] {
         assert_eq!(page(http, request), (405, format!("only {allowed} is answered\n")), "{request}");
     }
@@ -54,6 +55,7 @@ fn must_serve(http: SocketAddr, group: &Group) {
         (format!("remove?node={NODE}&accept_loss=true"), format!("remove, true, {NODE}")),
         ("add?address=%5B::1%5D:20811".to_owned(), "add [::1]:20811".to_owned()),
         (format!("promote?node={NODE}"), format!("promote {NODE}")),
+        ("min_copies?copies=2".to_owned(), "min_copies 2".to_owned()),
     ] {
         assert_eq!(post(http, &format!("/cluster/{asked}"), "").0, 401, "{asked}");
         assert_eq!(post(http, &format!("/cluster/{asked}"), ADMIN).0, 200, "{asked}");
@@ -79,12 +81,19 @@ fn must_serve(http: SocketAddr, group: &Group) {
         "confirm?coordinator=%2B1",
         "confirm?coordinator=18446744073709551616",
         "confirm?coordinator=0x1",
+        "min_copies",
+        "min_copies?copies=",
+        "min_copies?copies=+1",
+        "min_copies?copies=-1",
+        "min_copies?copies=two",
+        "min_copies?copies=18446744073709551616",
     ] {
         assert_eq!(post(http, &format!("/cluster/{malformed}"), ADMIN).0, 400, "{malformed}");
     }
     assert_eq!(*group.asked.lock().unwrap(), Vec::<String>::new());
     let refused = (409, "the copy is behind\n".to_owned());
     assert_eq!(post(http, "/cluster/confirm?coordinator=99", ADMIN), refused);
+    assert_eq!(post(http, "/cluster/min_copies?copies=99", ADMIN), refused);
     assert_eq!(post(http, &format!("/cluster/switchover?node={}ff", &NODE[2..]), ADMIN), refused);
     let (status, metrics) = page(http, "GET /metrics");
     assert!(status == 200 && metrics.ends_with("\ndelaymq_copies 3\n"), "{metrics}");

@@ -50,6 +50,10 @@ impl ClusterPages for Group {
         self.note(format!("remove, {accepts_loss}, {node}"))
     }
 
+    fn set_min_copies(&self, min_copies: usize) -> Result<(), String> {
+        self.note(format!("min_copies {min_copies}"))
+    }
+
     fn promote(&self, node: &str) -> Result<(), String> {
         self.note(format!("promote {node}"))
     }
