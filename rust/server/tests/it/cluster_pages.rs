@@ -25,6 +25,35 @@ fn post(http: SocketAddr, target: &str, token: &str) -> (u16, String) {
     page_with(http, &format!("POST {target}"), &field)
 }
 
+/// Requests without what they need, or with something else.
+const MALFORMED: [&str; 25] = [
+    "add",
+    "add?node=000102030405060708090a0b0c0d0e0f",
+    "remove",
+    "remove?node=00",
+    "remove?node=000102030405060708090a0b0c0d0e0f&accept_loss=yes",
+    "promote?node=000102030405060708090a0b0c0d0e0f&accept_loss=true",
+    "promote",
+    "switchover",
+    "switchover?node=",
+    "switchover?node=00",
+    "switchover?node=g00102030405060708090a0b0c0d0e0f",
+    "switchover?coordinator=1",
+    "confirm",
+    "confirm?coordinator=",
+    "confirm?coordinator=-1",
+    "confirm?coordinator=+1",
+    "confirm?coordinator=%2B1",
+    "confirm?coordinator=18446744073709551616",
+    "confirm?coordinator=0x1",
+    "min_copies",
+    "min_copies?copies=",
+    "min_copies?copies=+1",
+    "min_copies?copies=-1",
+    "min_copies?copies=two",
+    "min_copies?copies=18446744073709551616",
+];
+
 fn must_serve(http: SocketAddr, group: &Group) {
     assert_eq!(page(http, "GET /cluster"), (200, group_status()));
     for (request, allowed) in [
@@ -61,33 +90,7 @@ fn must_serve(http: SocketAddr, group: &Group) {
         assert_eq!(post(http, &format!("/cluster/{asked}"), ADMIN).0, 200, "{asked}");
         assert_eq!(std::mem::take(&mut *group.asked.lock().unwrap()), [noted]);
     }
-    for malformed in [
-        "add",
-        "add?node=000102030405060708090a0b0c0d0e0f",
-        "remove",
-        "remove?node=00",
-        "remove?node=000102030405060708090a0b0c0d0e0f&accept_loss=yes",
-        "promote?node=000102030405060708090a0b0c0d0e0f&accept_loss=true",
-        "promote",
-        "switchover",
-        "switchover?node=",
-        "switchover?node=00",
-        "switchover?node=g00102030405060708090a0b0c0d0e0f",
-        "switchover?coordinator=1",
-        "confirm",
-        "confirm?coordinator=",
-        "confirm?coordinator=-1",
-        "confirm?coordinator=+1",
-        "confirm?coordinator=%2B1",
-        "confirm?coordinator=18446744073709551616",
-        "confirm?coordinator=0x1",
-        "min_copies",
-        "min_copies?copies=",
-        "min_copies?copies=+1",
-        "min_copies?copies=-1",
-        "min_copies?copies=two",
-        "min_copies?copies=18446744073709551616",
-    ] {
+    for malformed in MALFORMED {
         assert_eq!(post(http, &format!("/cluster/{malformed}"), ADMIN).0, 400, "{malformed}");
     }
     assert_eq!(*group.asked.lock().unwrap(), Vec::<String>::new());

@@ -1,5 +1,7 @@
 //! Judges copies by what was committed, and by nothing that a node says of itself.
 
+use std::collections::BTreeSet;
+
 use delaymq_core::replication::{NodeId, Register, RoleName};
 use delaymq_core::units::Sequence;
 
@@ -15,6 +17,8 @@ pub struct Counts {
     pub claims: u64,
     /// Changes of the set.
     pub changes: u64,
+    /// Changes of `min_copies`.
+    pub demands: u64,
     /// Crashes.
     pub crashes: u64,
     /// Nodes that an operator removed.
@@ -47,6 +51,7 @@ impl Counts {
         self.committed += more.committed;
         self.claims += more.claims;
         self.changes += more.changes;
+        self.demands += more.demands;
         self.crashes += more.crashes;
         self.removed += more.removed;
         self.lost += more.lost;
@@ -68,7 +73,8 @@ pub(super) struct Checker {
     truth: Marks,
     /// The sequence after the last fact that was answered as stored.
     answered: Sequence,
-    min_copies: usize,
+    /// Each `min_copies` that the register has held.
+    min_copies: BTreeSet<usize>,
     pub(super) counts: Counts,
     pub(super) violations: Vec<String>,
 }
@@ -76,12 +82,13 @@ pub(super) struct Checker {
 impl Checker {
     pub(super) fn new(min_copies: usize) -> Self {
         let (truth, answered, violations) = (Marks::default(), Sequence(1), Vec::new());
+        let min_copies = [min_copies].into();
         Self { truth, answered, min_copies, counts: Counts::default(), violations }
     }
 
-    /// True if a publish that is on so many copies is answered as stored.
-    pub(super) fn is_enough(&self, copies: usize) -> bool {
-        copies >= self.min_copies
+    /// True if this node answers a publish that is on so many copies as stored.
+    pub(super) fn is_enough<M: Machine>(&self, host: &Host<M>, copies: usize) -> bool {
+        host.min_copies().is_some_and(|min_copies| copies >= min_copies && self.min_copies.contains(&min_copies))
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -100,6 +107,8 @@ impl Checker {
     pub(super) fn registered(&mut self, before: &Register, now: &Register) {
         self.counts.claims += u64::from(before.epoch != now.epoch);
         self.counts.changes += u64::from(before.sync != now.sync);
+        self.counts.demands += u64::from(before.min_copies != now.min_copies);
+        self.min_copies.insert(now.min_copies);
     }
 
     /// A node says that everything before `end` is committed. Of a replica, `copies` is 0: it may only repeat it.
@@ -115,7 +124,7 @@ impl Checker {
             for mark in marks.between(known, end) {
                 self.truth.push(*mark);
                 self.counts.committed += 1;
-                if self.is_enough(copies) && mark.is_awaited {
+                if self.is_enough(host, copies) && mark.is_awaited {
                     self.answered = mark.end;
                 }
             }

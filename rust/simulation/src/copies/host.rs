@@ -94,6 +94,11 @@ impl<M: Machine> Host<M> {
         self.node.as_ref().is_some_and(Node::awaits_confirmation)
     }
 
+    /// On how many nodes a publish must be, as it knows.
+    pub(super) fn min_copies(&self) -> Option<usize> {
+        self.node.as_ref()?.register().map(|value| value.min_copies)
+    }
+
     /// The epoch of the last fact of its log.
     pub(super) fn log_epoch(&self) -> Epoch {
         self.machine.history().epochs.last().map_or(Epoch(0), |last| last.epoch)

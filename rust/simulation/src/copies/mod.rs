@@ -349,7 +349,8 @@ impl<M: Machine> Copies<M> {
                 self.note(|| format!("{} commits to {end} on {copies}", from.0[7]));
                 if let Some(host) = self.hosts.get_mut(place) {
                     self.checker.committed(host, end, copies);
-                    host.machine.commit(end, self.checker.is_enough(copies));
+                    let is_enough = self.checker.is_enough(host, copies);
+                    host.machine.commit(end, is_enough);
                 }
                 self.judge();
             }

@@ -16,7 +16,9 @@ impl<M: Machine> Copies<M> {
     /// True if the turn was an operator's.
     pub(super) fn operator_acts(&mut self) -> bool {
         let plan = &self.plan;
-        if !(plan.removes || plan.loses || plan.restores) || self.chance.below(1_000) >= OPERATOR_PERMILLE {
+        if !(plan.removes || plan.loses || plan.restores || plan.demands)
+            || self.chance.below(1_000) >= OPERATOR_PERMILLE
+        {
             return false;
         }
         if self.plan.loses {
@@ -28,6 +30,9 @@ impl<M: Machine> Copies<M> {
         }
         if self.plan.restores {
             self.confirm();
+        }
+        if self.plan.demands {
+            self.demand_copies();
         }
         true
     }
@@ -59,12 +64,25 @@ impl<M: Machine> Copies<M> {
         }
     }
 
+    /// The primary is asked for one copy of each publish, or for two.
+    fn demand_copies(&mut self) {
+        let (leading, copies) = (self.leading(), if self.chance.percent(50) { 1 } else { 2 });
+        if let Some(primary) = leading.filter(|_| self.chance.percent(20)) {
+            self.note(|| format!("{copies} copies are demanded"));
+            self.give(primary, Event::MinCopies(copies));
+        }
+    }
+
+    fn leading(&self) -> Option<usize> {
+        let leads = |host: &Host<M>| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
+        self.hosts.iter().position(leads)
+    }
+
     /// The primary is told that a node which is down is gone for good. It may come back all the same.
     fn remove(&mut self) {
         let down: Vec<NodeId> = self.hosts.iter().filter(|host| !host.is_up()).map(|host| host.id).collect();
         let Some(gone) = self.chance.pick(&down).copied() else { return };
-        let leads = |host: &Host<M>| host.node.as_ref().is_some_and(|node| node.role() == RoleName::Primary);
-        let Some(primary) = self.hosts.iter().position(leads) else { return };
+        let Some(primary) = self.leading() else { return };
         let accepts_loss = self.chance.percent(20);
         self.give(primary, Event::Remove(gone, accepts_loss));
         let Some(host) = self.hosts.get(primary) else { return };

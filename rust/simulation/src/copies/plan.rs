@@ -36,6 +36,8 @@ pub struct Plan {
     pub removes: bool,
     /// True if all machines of a set may be lost while another node is complete.
     pub loses: bool,
+    /// True if an operator changes `min_copies`.
+    pub demands: bool,
     /// True if wall clocks may be wrong by an hour. Machines that hold numbers have no time.
     pub clocks: bool,
 }
@@ -59,6 +61,7 @@ impl Plan {
             calls: 1,
             removes: operators.percent(25),
             loses: operators.percent(25),
+            demands: operators.percent(25),
             clocks: false,
         }
     }
@@ -79,7 +82,7 @@ impl Options for Plan {
     fn slots(&mut self) -> Slots<'_> {
         slots![
             self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, snapshots,
-            calls, removes, loses, clocks
+            calls, removes, loses, demands, clocks
         ]
     }
 
