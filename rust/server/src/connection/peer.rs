@@ -17,6 +17,7 @@ use delaymq_core::wire::quota::unfinished::Borrower;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
@@ -219,8 +220,11 @@ impl Peer {
         if !self.has_answer_room() {
             return Ok(false);
         }
-        self.wake.notify_one();
         let pushed = self.connection.borrow_mut().push(command, self.state.now(), fill);
+        // A turn of a connection that reads nothing more tries this each time. If it woke itself, its turns would never end.
+        if !matches!(pushed, Ok(false)) {
+            self.wake.notify_one();
+        }
         self.account_memory();
         pushed
     }
@@ -243,6 +247,8 @@ impl Peer {
     pub(crate) async fn run(self: Rc<Self>, socket: TcpStream) {
         let mut ready = Ready::EMPTY;
         loop {
+            // A wake-up is no event of the system, so a connection that is woken in each of its turns would keep the thread.
+            consume_budget().await;
             match self.state.in_turn(|| self.turn(&socket, ready)) {
                 Ok(Turn::Again) => {
                     // Other connections have their turn, however much this one sends.

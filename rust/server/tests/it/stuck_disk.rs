@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::faulty::{Faulty, serve_faulty};
+use crate::keeping::settled;
 use crate::planting::Everywhere;
 use crate::support::qmq::{HOLD_MS, Pull, Qmq, ids, message, pull};
 use crate::support::{Client, PATIENCE, Served, eventually, is_closed, metric, options, page, serve_with, subscribing};
@@ -309,6 +310,39 @@ fn what_was_read_and_not_begun_when_a_stop_comes_is_told_that_nothing_was_done()
     assert!(is_closed(&client.socket));
     assert_eq!(served.server.wait(PATIENCE).map(|stopped| stopped.cut_off), Some(0));
     assert_eq!(served.store.status().unwrap().pending, 2);
+}
+
+#[test]
+fn a_subscriber_with_a_request_under_way_does_not_keep_a_server_from_its_stop() {
+    let mut limited = options();
+    limited.connection.output_bytes_max = 64 << 10;
+    let (served, switches) = serve_faulty(limited);
+    let (mut client, mut producer) = (served.connect(), served.connect());
+    let bodies = vec![vec![7; 100_000]; 200];
+    for part in bodies.chunks(5) {
+        producer.publish("order", &part.iter().map(Vec::as_slice).collect::<Vec<_>>(), 0);
+    }
+    // The first message comes before the disk is stuck, because a consumer joins its group by a fact.
+    client.subscribe(1, "order", "g", 1);
+    client.messages(1);
+    switches.stuck.store(true, Ordering::SeqCst);
+    let writer = batch(10);
+    client.send(PUBLISH, 0, |out| writer.put(out, false));
+    eventually("the publish to wait", || metric(&served, "waiting_for_log") == 1);
+    client.credit(1, 200);
+    let sent = settled("no more room", 1, || metric(&served, "sent_messages"));
+    assert!(sent < 200, "the others wait until the subscriber reads");
+    served.server.stop(Duration::from_secs(600));
+    // There is room for the others again. Nothing is sent any more.
+    client.messages(usize::try_from(sent - 1).unwrap());
+    served.server.stop(Duration::ZERO);
+    let stopped = served.server.wait(PATIENCE);
+    switches.stuck.store(false, Ordering::SeqCst);
+    if stopped.is_none() {
+        // Its end would wait for the thread of the server.
+        std::mem::forget(served);
+    }
+    assert_eq!(stopped.map(|stopped| stopped.cut_off), Some(1));
 }
 
 #[test]
