@@ -6,9 +6,9 @@
 //! Read `interface` (options, errors, reports) and `node` (a running node, as its owner sees it), then `group` (how a group and
 //! its copies begin) and `continuation` (how one goes on after a loss), `member` (the thread that owns the protocol and the
 //! copy, and does all that the protocol asks for), `copy` (a follower or a store that leads), `shipping` (batches on their way
-//! to other nodes), `reader` (the thread that reads for nodes that lag), `snapshot` (files instead of batches), `loads` (files that
-//! batches name), `repairs` (messages that are damaged here, and whole on another node), `register` (calls of the coordinator on threads of their own),
-//! `service` (the server of a primary, and the standby of a replica), `status` and `requests` (of operators).
+//! to other nodes), `reader` (the thread that reads for nodes that lag), `incoming` (files that come from another node), `snapshot` (files
+//! instead of batches), `loads` (files that batches name), `repairs` (messages that are damaged here, and whole on another node),
+//! `register` (calls of the coordinator on threads of their own), `service` (the server of a primary, and the standby of a replica), `status` and `requests` (of operators).
 //!
 //! Nothing here waits for Python: heartbeats and time-outs are on the node's own thread.
 
@@ -16,10 +16,12 @@ mod continuation;
 mod copy;
 mod events;
 mod group;
+mod incoming;
 mod interface;
 mod loads;
 mod member;
 mod node;
+mod pause;
 mod reader;
 mod register;
 mod repairs;

@@ -10,8 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{LoadMessage, Message, NodeId, SnapshotPlace, WantedRecord};
-use delaymq_core::run::LoadName;
+use delaymq_core::replication::{FilePlace, Message, NodeId, SentFile, WantedRecord};
 use delaymq_core::units::{Epoch, Sequence};
 use delaymq_engine::Store;
 use delaymq_peers::{NotSent, Peers};
@@ -32,10 +31,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) enum Work {
     /// Batches from `first` on. What is before `committed` is committed.
     Batches { exchange: Exchange, first: Sequence, committed: Sequence },
-    /// The part of a snapshot that begins there.
-    Piece { exchange: Exchange, place: SnapshotPlace },
-    /// The part of a file of a load that begins there.
-    LoadPart { exchange: Exchange, name: LoadName, offset: u64 },
+    /// The part of a file that begins there.
+    Part { exchange: Exchange, place: FilePlace },
     /// A message that the node has damaged.
     Record { epoch: Epoch, wanted: WantedRecord },
 }
@@ -111,10 +108,7 @@ impl Thread {
                     let end = self.ship(node, exchange, first, committed);
                     self.parts.events.add(Incoming::Shipped(Shipped { node, exchange, first, end }));
                 }
-                Ok((node, Work::Piece { exchange, place })) => self.send_piece(node, exchange, place),
-                Ok((node, Work::LoadPart { exchange, name, offset })) => {
-                    self.send_load_part(node, exchange, (name, offset));
-                }
+                Ok((node, Work::Part { exchange, place })) => self.send_part(node, exchange, place),
                 Ok((node, Work::Record { epoch, wanted })) => self.send_record(node, epoch, &wanted),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -176,26 +170,24 @@ impl Thread {
         }
     }
 
-    fn send_piece(&mut self, node: NodeId, exchange: Exchange, place: SnapshotPlace) {
-        match self.parts.outgoing.piece(node, exchange, place, Instant::now()) {
+    fn send_part(&mut self, node: NodeId, exchange: Exchange, place: FilePlace) {
+        let (epoch, attempt) = exchange;
+        let read = match place.file {
+            SentFile::Snapshot { number, .. } => {
+                self.parts.outgoing.part((node, exchange), (number, place), Instant::now())
+            }
+            SentFile::Load(name) => match self.parts.load_parts.read(name, place.offset) {
+                // Its load was refused, and a checkpoint spares the node the fact.
+                Err(error) if error.is_not_found() => return self.offer_snapshot(node, exchange),
+                other => other.map(Some),
+            },
+        };
+        match read {
             // The node asks again for what is lost.
-            Ok(Some(piece)) => drop(self.parts.peers.send(node, &piece)),
+            Ok(Some(part)) => drop(self.parts.peers.send(node, &Message::Part { epoch, attempt, part })),
             // It asks for the snapshot of an earlier exchange, and is offered another.
             Ok(None) => {}
-            Err(error) => self.warn_of(node, format!("the snapshot for the node {node} is made again: {error}")),
-        }
-    }
-
-    fn send_load_part(&mut self, node: NodeId, exchange: Exchange, (name, offset): (LoadName, u64)) {
-        let (epoch, attempt) = exchange;
-        match self.parts.load_parts.read(name, offset) {
-            Ok(part) => {
-                let message = Message::Load { epoch, attempt, message: LoadMessage::Part(part) };
-                drop(self.parts.peers.send(node, &message));
-            }
-            // Its load was refused, and a checkpoint spares the node the fact.
-            Err(error) if error.is_not_found() => self.offer_snapshot(node, exchange),
-            Err(error) => self.warn_of(node, format!("a file of a load cannot be sent to the node {node}: {error}")),
+            Err(error) => self.warn_of(node, format!("a file cannot be sent to the node {node}: {error}")),
         }
     }
 

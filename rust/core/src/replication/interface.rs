@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::files::{FilePart, FilePlace, LoadMessage, SnapshotOffer};
 use super::history::History;
-use super::load_message::LoadMessage;
-use super::message::{Message, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use super::message::Message;
 use super::register::{NodeId, Register};
 use super::registrar::{Reading, SwapAnswer};
 use crate::message_log::Promise;
@@ -127,14 +127,14 @@ pub enum Action {
     /// with all behind it: it is dropped, and asked for again.
     Append(Vec<u8>),
     /// Receives a snapshot from this primary, in this epoch and exchange, instead of any earlier one: asks for its parts with
-    /// [`Message::AskPiece`]. The snapshot has everything that the log has, and takes its place.
+    /// [`Message::AskPart`]. The snapshot has everything that the log has, and takes its place.
     ReceiveSnapshot(NodeId, Epoch, u64, SnapshotOffer),
-    /// Sends the part of a snapshot that begins there, in this epoch and exchange.
-    SendPiece(NodeId, Epoch, u64, SnapshotPlace),
-    /// A part of a snapshot has come.
-    ReceivePiece(SnapshotPiece),
+    /// Sends the part of a file that begins there, in this epoch and exchange.
+    SendPart(NodeId, Epoch, u64, FilePlace),
+    /// A part of a file has come.
+    ReceivePart(FilePart),
     /// A message of this node about the files of a load has come, in this epoch and exchange. [`LoadMessage::Hold`] is answered
-    /// with [`LoadMessage::Held`] once the files are durable, and [`LoadMessage::Ask`] with [`LoadMessage::Part`].
+    /// with [`LoadMessage::Held`] once the files are durable.
     Load(NodeId, Epoch, u64, LoadMessage),
     /// Copies what the log has from this sequence on to a file, then cuts it. The last fact to keep has this epoch.
     CutAfter(Epoch, Sequence),

@@ -1,7 +1,7 @@
 //! Which copies get the files of a load, and from whom such messages count.
 
+use super::files::LoadMessage;
 use super::interface::{Action, LogView};
-use super::load_message::LoadMessage;
 use super::members::Stage;
 use super::register::NodeId;
 use super::state::{Node, Role};
@@ -45,8 +45,8 @@ impl Node {
         out: &mut Vec<Action>,
     ) {
         let is_heard = match message {
-            LoadMessage::Hold { .. } | LoadMessage::Part(_) => self.hears(from, (epoch, attempt), log, out),
-            LoadMessage::Held { .. } | LoadMessage::Ask { .. } => self.hears_member(from, (epoch, attempt)),
+            LoadMessage::Hold { .. } => self.hears(from, (epoch, attempt), log, out),
+            LoadMessage::Held { .. } => self.hears_member(from, (epoch, attempt)),
         };
         if is_heard {
             out.push(Action::Load(from, epoch, attempt, message));

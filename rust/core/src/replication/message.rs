@@ -1,55 +1,9 @@
 //! The messages that nodes of a group send to each other. A message counts only from the node that the connection has
 //! authenticated, and for the epoch that it names.
 
+use super::files::{FilePart, FilePlace, LoadMessage, SnapshotOffer};
 use super::history::History;
-use super::load_message::LoadMessage;
 use crate::units::{DueKey, Epoch, Millis, Sequence, Version};
-
-/// A file of a snapshot.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SnapshotFile {
-    /// Its path, relative to the store.
-    pub path: String,
-    /// Its length in bytes.
-    pub length: u64,
-}
-
-/// The files that a primary offers instead of the part of its log that it no longer has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SnapshotOffer {
-    /// Its number, which no other snapshot of this primary has.
-    pub number: u64,
-    /// The sequence after the last fact of its checkpoint. All of these are committed.
-    pub committed: Sequence,
-    /// The sequence after the last fact of its log.
-    pub end: Sequence,
-    /// Bytes of its files, without what was prepared for later facts.
-    pub bytes: u64,
-    /// Its files.
-    pub files: Vec<SnapshotFile>,
-}
-
-/// A place in a snapshot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SnapshotPlace {
-    /// The number of the snapshot.
-    pub number: u64,
-    /// The file, from 0.
-    pub file: u32,
-    /// The offset in the file, in bytes.
-    pub offset: u64,
-}
-
-/// A part of a file of a snapshot.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SnapshotPiece {
-    /// The place where it begins.
-    pub place: SnapshotPlace,
-    /// It begins with so many bytes that are zero.
-    pub zeros: u64,
-    /// The bytes after them.
-    pub bytes: Vec<u8>,
-}
 
 /// A message that a copy has damaged, as another copy finds it. Its sequence and its check name its content on every copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,23 +132,23 @@ pub enum Message {
         /// The files.
         offer: SnapshotOffer,
     },
-    /// A replica asks for the part of the snapshot that begins there.
-    AskPiece {
+    /// A replica asks for the part of a file that begins there.
+    AskPart {
         /// The epoch of the primary.
         epoch: Epoch,
         /// The exchange that matched the logs.
         attempt: u64,
         /// The place where it begins.
-        place: SnapshotPlace,
+        place: FilePlace,
     },
-    /// A primary sends a part of a snapshot.
-    Piece {
+    /// A primary sends a part of a file.
+    Part {
         /// The epoch of the primary.
         epoch: Epoch,
         /// The exchange that matched the logs.
         attempt: u64,
         /// The part.
-        piece: SnapshotPiece,
+        part: FilePart,
     },
     /// A node whose disk has damaged a message asks another one for its payload.
     AskRecord {

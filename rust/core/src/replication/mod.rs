@@ -2,7 +2,7 @@
 //!
 //! In: an [`Event`] of one node, which is a message of another node, an answer of the register, a position of its own
 //! log, or the time. Out: [`Action`]s, which the caller carries out. The module has no log, no socket and no clock.
-//! Read `register` (the set that must have each fact), `history` (up to where two logs agree), `message`, `interface`,
+//! Read `register` (the set that must have each fact), `history` (up to where two logs agree), `files`, `message`, `interface`,
 //! `state` and `node`, then what a node does in its role: `replica`, `claim` (becoming primary), `primary`,
 //! `members`, `loads` (files that a copy needs besides the log), `operator` (what an operator asks for), and how wall clocks are compared: `clocks`, `comparison`.
 //!
@@ -14,9 +14,9 @@
 mod claim;
 mod clocks;
 mod comparison;
+mod files;
 mod history;
 mod interface;
-mod load_message;
 mod loads;
 mod members;
 mod message;
@@ -32,11 +32,11 @@ mod tests;
 
 pub use crate::message_log::Promise;
 pub use crate::units::Version;
+pub use files::{FilePart, FilePlace, LoadMessage, SentFile, SnapshotFile, SnapshotOffer};
 pub use history::History;
 pub use interface::{Action, CopyKnown, Event, LogView, NodeOptions, RoleName, Timing, Unfit};
-pub use load_message::{LoadMessage, LoadPart};
 pub use loads::LoadCopy;
-pub use message::{Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, WantedRecord};
+pub use message::{Message, WantedRecord};
 pub use register::{GroupState, NodeId, Register};
 pub use registrar::{Reading, SwapAnswer};
 pub use state::Node;

@@ -252,14 +252,14 @@ impl Node {
                     out.push(Action::ReceiveSnapshot(from, epoch, attempt, offer));
                 }
             }
-            Message::Piece { epoch, attempt, piece } => {
+            Message::Part { epoch, attempt, part } => {
                 if self.hears(from, (epoch, attempt), log, out) {
-                    out.push(Action::ReceivePiece(piece));
+                    out.push(Action::ReceivePart(part));
                 }
             }
-            Message::AskPiece { epoch, attempt, place } => {
+            Message::AskPart { epoch, attempt, place } => {
                 if self.hears_member(from, (epoch, attempt)) {
-                    out.push(Action::SendPiece(from, epoch, attempt, place));
+                    out.push(Action::SendPart(from, epoch, attempt, place));
                 }
             }
             Message::Load { epoch, attempt, message } => {

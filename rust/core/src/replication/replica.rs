@@ -1,7 +1,8 @@
 //! A node that follows a primary, or waits for one.
 
+use super::files::SnapshotOffer;
 use super::interface::{Action, LogView};
-use super::message::{Message, SnapshotOffer};
+use super::message::Message;
 use super::register::NodeId;
 use super::state::{Node, Replica, ReplicaStage as Stage, Role};
 use crate::planted::{Planted, is_on};

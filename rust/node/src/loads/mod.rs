@@ -13,5 +13,5 @@ pub(crate) mod parts;
 #[derive(Default)]
 pub(crate) struct Loads {
     pub(crate) outgoing: outgoing::Outgoing,
-    pub(crate) incoming: incoming::Incoming,
+    pub(crate) incoming: incoming::LoadFiles,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::LoadPart;
+use delaymq_core::replication::{FilePart, FilePlace, SentFile};
 use delaymq_core::run::LoadName;
 use delaymq_core::storage::{Storage, StorageFile, read_upto};
 
@@ -26,13 +26,13 @@ impl Parts {
     ///
     /// # Errors
     /// Those of the storage, of which `NotFound` means that the file was removed: its load is finished, or was refused.
-    pub(crate) fn read(&mut self, name: LoadName, offset: u64) -> Result<LoadPart, Error> {
+    pub(crate) fn read(&mut self, name: LoadName, offset: u64) -> Result<FilePart, Error> {
         let file = match self.opened.take() {
             Some((known, file)) if known == name => file,
             _ => self.storage.open(&name.path())?,
         };
         let bytes = read_upto(file.as_ref(), offset, PART_BYTES)?;
         self.opened = Some((name, file));
-        Ok(LoadPart { name, offset, bytes })
+        Ok(FilePart { place: FilePlace { file: SentFile::Load(name), offset }, zeros: 0, bytes })
     }
 }

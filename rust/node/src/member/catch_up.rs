@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Event, LogView, Message, NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::replication::{Event, FilePart, FilePlace, LogView, Message, NodeId, SentFile, SnapshotOffer};
 use delaymq_peers::NotSent;
 
 use super::{Member, wall_clock};
@@ -65,9 +65,12 @@ impl Member {
         Ok(())
     }
 
-    pub(super) fn send_piece(&self, node: NodeId, exchange: Exchange, place: SnapshotPlace) {
+    pub(super) fn send_part(&mut self, to: NodeId, exchange: Exchange, place: FilePlace) {
+        if matches!(place.file, SentFile::Load(_)) {
+            self.is_asked_for_load_by(to);
+        }
         if let Some(reader) = &self.reader {
-            reader.read(node, Work::Piece { exchange, place });
+            reader.read(to, Work::Part { exchange, place });
         }
     }
 
@@ -78,23 +81,30 @@ impl Member {
             Ok(Some(ask)) => {
                 let line = format!("receiving a snapshot of {count} files with {bytes} bytes from the node {from}");
                 self.parts.reports.note(line);
-                self.ask(from, &ask);
+                self.tell(Some((from, ask)));
             }
             Ok(None) => {}
             Err(error) => self.warn_of(from, format!("a snapshot of the node {from} cannot be received: {error}")),
         }
     }
 
-    pub(super) fn receive_piece(&mut self, piece: &SnapshotPiece) {
+    pub(super) fn receive_part(&mut self, part: &FilePart) {
         let now = Instant::now();
+        let ask = match part.place.file {
+            SentFile::Snapshot { .. } => self.incoming.files.ask_after(part, now),
+            SentFile::Load(_) => self.loads.incoming.files.ask_after(part, now),
+        };
         // The next part is on its way while this one is written.
-        if let Some((from, ask)) = self.incoming.ask_after(piece, now) {
-            self.ask(from, &ask);
-        }
-        if let Err(error) = self.incoming.take(piece, now) {
-            self.parts
-                .reports
-                .warn(format!("a part of a snapshot cannot be written, and it is received again: {error}"));
+        self.tell(ask);
+        let taken = match part.place.file {
+            SentFile::Snapshot { .. } => self.incoming.files.take(part, now).map(|()| None),
+            SentFile::Load(_) => self.loads.incoming.take(part, now),
+        };
+        match taken {
+            Ok(held) => self.tell(held),
+            Err(error) => {
+                self.parts.reports.warn(format!("a file cannot be written, and it is received again: {error}"));
+            }
         }
     }
 
@@ -104,12 +114,11 @@ impl Member {
         let Some((from, exchange, offer)) = self.incoming.received() else { return Ok(()) };
         // Another primary may have other facts, and batches may have come meanwhile.
         if !self.parts.protocol.takes_snapshot(from, exchange, offer, &self.parts.copy) {
-            self.incoming.drop_files();
+            self.incoming.files.discard();
             return Ok(());
         }
-        if let Some((from, ask)) = self.incoming.ask_again(now) {
-            self.ask(from, &ask);
-        }
+        let ask = self.incoming.files.ask_again(now);
+        self.tell(ask);
         match self.incoming.is_whole(self.parts.copy.identity(), now) {
             Ok(true) => self.adopt(),
             Ok(false) => Ok(()),
@@ -127,15 +136,17 @@ impl Member {
             }
             return Ok(());
         }
-        let Some(snapshot) = self.incoming.take_whole() else { return Ok(()) };
+        let Some(snapshot) = self.incoming.files.take_whole() else { return Ok(()) };
         self.repairs.clear();
-        let committed = self.parts.copy.adopt(snapshot)?;
+        let committed = self.parts.copy.adopt(snapshot.of)?;
         self.parts.reports.note(format!("the snapshot has taken the place of this copy, up to {committed}"));
         self.step(Event::SnapshotAdopted(committed))
     }
 
-    fn ask(&self, from: NodeId, ask: &Message) {
-        // A lost part is asked for again.
-        drop(self.parts.peers.send(from, ask));
+    /// Sends a message about files. One that is lost is sent again.
+    pub(super) fn tell(&self, message: Option<(NodeId, Message)>) {
+        if let Some((to, message)) = message {
+            drop(self.parts.peers.send(to, &message));
+        }
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use delaymq_core::replication::{LoadMessage, LoadPart, NodeId};
-use delaymq_core::run::{LoadName, StagedRun};
+use delaymq_core::replication::{LoadMessage, NodeId};
+use delaymq_core::run::StagedRun;
 
 use super::Member;
 use crate::loads::incoming::Purpose;
 use crate::loads::outgoing::Answer;
-use crate::reader::Work;
 use crate::snapshot::outgoing::Exchange;
 
 impl Member {
@@ -22,8 +21,6 @@ impl Member {
                 self.loads.outgoing.is_held(from, number, Instant::now());
                 self.tend_loads();
             }
-            LoadMessage::Ask { name, offset } => self.send_part(from, exchange, (name, offset)),
-            LoadMessage::Part(part) => self.receive_part(&part),
         }
     }
 
@@ -41,7 +38,7 @@ impl Member {
         let storage = Arc::clone(self.parts.copy.storage());
         match self.loads.incoming.begin(&storage, (from, exchange), wanted, Instant::now()) {
             Ok(Some(message)) => {
-                drop(self.parts.peers.send(from, &message));
+                self.tell(Some((from, message)));
                 true
             }
             Ok(None) => false,
@@ -52,41 +49,24 @@ impl Member {
         }
     }
 
-    fn receive_part(&mut self, part: &LoadPart) {
-        let now = Instant::now();
-        // The next part is on its way while this one is written.
-        if let Some((from, ask)) = self.loads.incoming.ask_after(part, now) {
-            drop(self.parts.peers.send(from, &ask));
-        }
-        match self.loads.incoming.take(part, now) {
-            Ok(Some((from, held))) => drop(self.parts.peers.send(from, &held)),
-            Ok(None) => {}
-            Err(error) => {
-                let line = format!("a file of a load cannot be written, and it is received again: {error}");
-                self.parts.reports.warn(line);
-            }
-        }
-    }
-
-    fn send_part(&mut self, to: NodeId, exchange: Exchange, (name, offset): (LoadName, u64)) {
+    /// A copy asks for a part of a file of a load.
+    pub(super) fn is_asked_for_load_by(&mut self, node: NodeId) {
         let copies = self.parts.protocol.load_copies();
-        let copy = copies.iter().find(|copy| (copy.node, copy.exchange) == (to, Some(exchange)));
-        let (Some(copy), Some(reader)) = (copy, &self.reader) else { return };
-        self.loads.outgoing.is_asked_by(copy, Instant::now());
-        reader.read(to, Work::LoadPart { exchange, name, offset });
+        if let Some(copy) = copies.iter().find(|copy| copy.node == node) {
+            self.loads.outgoing.is_asked_by(copy, Instant::now());
+        }
     }
 
     /// Asks copies to hold files, asks again for what was lost, and answers loads.
     pub(super) fn tend_loads(&mut self) {
         let now = Instant::now();
         self.loads.incoming.keep(self.parts.protocol.followed());
-        if let Some((from, ask)) = self.loads.incoming.ask_again(now) {
-            drop(self.parts.peers.send(from, &ask));
-        }
+        let ask = self.loads.incoming.files.ask_again(now);
+        self.tell(ask);
         let Some(store) = self.parts.copy.store() else { return };
         let (waiting, copies) = (store.load_offers(), self.parts.protocol.load_copies());
-        for (node, ask) in self.loads.outgoing.asks(&waiting, &copies, now) {
-            drop(self.parts.peers.send(node, &ask));
+        for ask in self.loads.outgoing.asks(&waiting, &copies, now) {
+            self.tell(Some(ask));
         }
         for (number, answer) in self.loads.outgoing.answers(&copies, now) {
             match answer {

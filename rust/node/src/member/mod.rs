@@ -35,7 +35,7 @@ use crate::repairs::Repairs;
 use crate::requests::Shown;
 use crate::service::Service;
 use crate::shipping::Shipments;
-use crate::snapshot::incoming::Incoming;
+use crate::snapshot::incoming::SnapshotFiles;
 use crate::status::Reports;
 
 /// How often the protocol looks at the time.
@@ -72,7 +72,7 @@ pub(crate) struct Member {
     shipments: Shipments,
     /// While this node leads, and has not ended.
     reader: Option<Reader>,
-    incoming: Incoming,
+    incoming: SnapshotFiles,
     repairs: Repairs,
     /// Damaged messages that other nodes have given back.
     messages_repaired: u64,
@@ -110,7 +110,7 @@ impl Member {
             parts,
             shipments: Shipments::default(),
             reader: None,
-            incoming: Incoming::default(),
+            incoming: SnapshotFiles::default(),
             repairs: Repairs::default(),
             messages_repaired: 0,
             loads: Loads::default(),
@@ -283,8 +283,8 @@ impl Member {
             Action::ReceiveSnapshot(from, epoch, attempt, offer) => {
                 self.receive_snapshot(from, (epoch, attempt), offer);
             }
-            Action::SendPiece(to, epoch, attempt, place) => self.send_piece(to, (epoch, attempt), place),
-            Action::ReceivePiece(piece) => self.receive_piece(&piece),
+            Action::SendPart(to, epoch, attempt, place) => self.send_part(to, (epoch, attempt), place),
+            Action::ReceivePart(part) => self.receive_part(&part),
             Action::Load(from, epoch, attempt, message) => self.take_load(from, (epoch, attempt), message),
             Action::CutAfter(epoch, end) => {
                 self.repairs.clear();

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
-use delaymq_core::replication::{Message, NodeId, SnapshotPlace};
+use delaymq_core::replication::{FilePart, FilePlace, Message, NodeId};
 use delaymq_core::store::OutgoingSnapshot;
 use delaymq_core::units::Epoch;
 use delaymq_engine::{ReaderPin, Store, pin_again};
 
-use super::Pause;
+use crate::pause::Pause;
 
 /// The files are kept for so long after they were last pinned, in milliseconds.
 const PINNED_FOR_MS: u64 = 60_000;
@@ -95,32 +95,27 @@ impl Outgoing {
         self.of.get(&node).is_some_and(|sending| sending.exchange == exchange && asks(sending))
     }
 
-    /// The part that a node asks for. `None` if it asks for another snapshot than its own. After an error, its snapshot is gone.
+    /// The part of the snapshot of this number that a node asks for. `None` if it asks for another snapshot than its own. After an error,
+    /// its snapshot is gone.
     ///
     /// # Errors
-    /// As [`OutgoingSnapshot::piece`].
-    pub(crate) fn piece(
+    /// As [`OutgoingSnapshot::part`].
+    pub(crate) fn part(
         &mut self,
-        node: NodeId,
-        exchange: Exchange,
-        place: SnapshotPlace,
+        (node, exchange): (NodeId, Exchange),
+        (number, place): (u64, FilePlace),
         now: Instant,
-    ) -> Result<Option<Message>, Error> {
+    ) -> Result<Option<FilePart>, Error> {
         let known = self.of.get_mut(&node);
-        let Some(known) = known.filter(|known| (known.exchange, known.number) == (exchange, place.number)) else {
+        let Some(known) = known.filter(|known| (known.exchange, known.number) == (exchange, number)) else {
             return Ok(None);
         };
         known.heard = now;
         known.pin_again(&self.path, now);
-        let (epoch, attempt) = exchange;
-        match known.snapshot.piece(place) {
-            Ok(piece) => Ok(piece.map(|piece| Message::Piece { epoch, attempt, piece })),
-            Err(error) => {
-                self.of.remove(&node);
-                self.pauses.entry(node).or_default().begin(now);
-                Err(error)
-            }
-        }
+        known.snapshot.part(place).inspect_err(|_| {
+            self.of.remove(&node);
+            self.pauses.entry(node).or_default().begin(now);
+        })
     }
 
     /// Lets the files of nodes go that ask for nothing more.

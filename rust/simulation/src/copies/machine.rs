@@ -1,6 +1,6 @@
 //! The part of a node that differs between kinds of histories: its log, and what it does with it.
 
-use delaymq_core::replication::{LoadPart, LogView, NodeId, Promise, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{FilePart, LogView, NodeId, Promise, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::units::{Epoch, Sequence};
 
@@ -133,12 +133,12 @@ pub trait Machine: LogView {
     }
 
     /// Files of a load, in parts.
-    fn parts_of(&mut self, _runs: &[StagedRun]) -> Vec<LoadPart> {
+    fn parts_of(&mut self, _runs: &[StagedRun]) -> Vec<FilePart> {
         Vec::new()
     }
 
     /// Receives files of a load.
-    fn receive(&mut self, _runs: &[StagedRun], _parts: &[LoadPart]) {}
+    fn receive(&mut self, _runs: &[StagedRun], _parts: &[FilePart]) {}
 
     /// Removes everything from `end` on, durably. The fact before it has this epoch.
     fn cut(&mut self, epoch: Epoch, end: Sequence);
@@ -150,13 +150,13 @@ pub trait Machine: LogView {
     fn ship(&mut self, first: Sequence) -> Vec<u8>;
 
     /// A snapshot of this number with all its parts; `None` if the machine has no files.
-    fn snapshot(&mut self, _number: u64) -> Option<(SnapshotOffer, Vec<SnapshotPiece>)> {
+    fn snapshot(&mut self, _number: u64) -> Option<(SnapshotOffer, Vec<FilePart>)> {
         None
     }
 
     /// Puts the files of a snapshot into the place of its own. Returns the sequence after the last fact that is committed; `None` if
     /// the machine has ended meanwhile.
-    fn adopt(&mut self, _offer: SnapshotOffer, _parts: &[SnapshotPiece]) -> Option<Sequence> {
+    fn adopt(&mut self, _offer: SnapshotOffer, _parts: &[FilePart]) -> Option<Sequence> {
         None
     }
 

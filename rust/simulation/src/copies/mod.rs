@@ -337,7 +337,7 @@ impl<M: Machine> Copies<M> {
                 self.receive_snapshot(place, primary, (epoch, attempt), offer);
             }
             // All parts of a snapshot come with its offer.
-            Action::SendPiece(..) | Action::ReceivePiece(_) | Action::Load(..) => {}
+            Action::SendPart(..) | Action::ReceivePart(_) | Action::Load(..) => {}
             Action::CutAfter(epoch, end) => {
                 host.machine.cut(epoch, end);
                 events.push(Event::Cut(end));

@@ -7,7 +7,7 @@ mod users;
 mod written;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::replication::{History, LoadPart, LogView, NodeId, Promise, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{FilePart, History, LogView, NodeId, Promise, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner, read_identity};
 use delaymq_core::units::{Epoch, Millis, Sequence};
@@ -239,11 +239,11 @@ impl Machine for StoreMachine {
         std::mem::take(&mut self.lacking)
     }
 
-    fn parts_of(&mut self, runs: &[StagedRun]) -> Vec<LoadPart> {
+    fn parts_of(&mut self, runs: &[StagedRun]) -> Vec<FilePart> {
         load_parts_of(&self.disk, runs)
     }
 
-    fn receive(&mut self, runs: &[StagedRun], parts: &[LoadPart]) {
+    fn receive(&mut self, runs: &[StagedRun], parts: &[FilePart]) {
         let received = receive_load(&self.disk, runs, parts);
         self.is_well("files of a load cannot be received", received);
     }
@@ -282,13 +282,13 @@ impl Machine for StoreMachine {
             .unwrap_or_default()
     }
 
-    fn snapshot(&mut self, number: u64) -> Option<(SnapshotOffer, Vec<SnapshotPiece>)> {
+    fn snapshot(&mut self, number: u64) -> Option<(SnapshotOffer, Vec<FilePart>)> {
         let Role::Leading(node) = &self.role else { return None };
         let made = snapshot_of(&self.disk, node.appender().written(), number);
         made.inspect_err(|error| self.fail("there is no snapshot", error)).ok()
     }
 
-    fn adopt(&mut self, offer: SnapshotOffer, parts: &[SnapshotPiece]) -> Option<Sequence> {
+    fn adopt(&mut self, offer: SnapshotOffer, parts: &[FilePart]) -> Option<Sequence> {
         (self.role, self.checkpoint) = (Role::Down, None);
         let adopted = adopt(&self.disk, offer, parts);
         if self.is_well("a snapshot cannot be adopted", adopted) {

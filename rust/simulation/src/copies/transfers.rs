@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use delaymq_core::replication::{NodeId, SnapshotOffer, SnapshotPiece};
+use delaymq_core::replication::{FilePart, NodeId, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::units::Epoch;
 
 /// The parts of the snapshots that were offered. They come at once, and are as they were when they were offered.
 #[derive(Default)]
 pub(super) struct Transfers {
-    pub(super) parts: BTreeMap<u64, Vec<SnapshotPiece>>,
+    pub(super) parts: BTreeMap<u64, Vec<FilePart>>,
     pub(super) number: u64,
     /// What the node at a place receives.
     pub(super) receiving: BTreeMap<usize, Receiving>,

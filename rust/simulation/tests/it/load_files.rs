@@ -8,10 +8,10 @@ use delaymq_core::error::{Error, Result};
 use delaymq_core::message_log::SEGMENT_BYTES_MIN;
 use delaymq_core::planted::Planted;
 use delaymq_core::record::terms::NameHash;
-use delaymq_core::replication::{LoadPart, LogView};
+use delaymq_core::replication::{FilePart, FilePlace, LogView, SentFile};
 use delaymq_core::run::{LOAD_FOLDER, LoadName, StagedRun, check_staged};
 use delaymq_core::storage::{Crash, MemoryStorage, Storage};
-use delaymq_core::store::{Follower, IncomingLoad, LOAD_SWEPT_MS, open_copy, read_identity};
+use delaymq_core::store::{Follower, LOAD_SWEPT_MS, open_copy, read_identity, receive_load};
 use delaymq_core::units::{Millis, Sequence};
 use delaymq_simulation::node::{NewRow, stage};
 
@@ -59,13 +59,14 @@ impl Primary {
         storage
     }
 
-    fn parts(&self, lacking: &[StagedRun]) -> Vec<LoadPart> {
+    fn parts(&self, lacking: &[StagedRun]) -> Vec<FilePart> {
         let image = self.rig.disk.storage().image();
         let mut parts = Vec::new();
         for run in lacking {
             for (number, bytes) in image[&run.name.path()].chunks(PART_BYTES).enumerate() {
                 let offset = (number * PART_BYTES) as u64;
-                parts.push(LoadPart { name: run.name, offset, bytes: bytes.to_vec() });
+                let place = FilePlace { file: SentFile::Load(run.name), offset };
+                parts.push(FilePart { place, zeros: 0, bytes: bytes.to_vec() });
             }
         }
         parts
@@ -73,9 +74,9 @@ impl Primary {
 
     /// Gives a copy the files that it lacks of these.
     fn send(&self, copy: &MemoryStorage, lacking: &[StagedRun]) -> Result<()> {
-        let mut incoming = IncomingLoad::begin(Arc::new(copy.clone()), lacking)?;
+        let mut incoming = receive_load(Arc::new(copy.clone()), lacking)?;
         for part in self.parts(lacking) {
-            if incoming.next() == Some((part.name, part.offset)) {
+            if incoming.next() == Some(part.place) {
                 let next = incoming.next_after(&part);
                 assert!(incoming.take(&part)?);
                 assert_eq!(incoming.next(), next);
@@ -198,7 +199,7 @@ fn another_file_than_the_load_names_is_not_taken() {
     assert!(matches!(refused, Error::Corrupt { .. }), "{refused}");
     assert_eq!(copy.list(LOAD_FOLDER).unwrap(), [format!("{}.tmp", other.name.file_name())]);
     let too_long = StagedRun { length: 10, ..primary.runs[0] };
-    let mut incoming = IncomingLoad::begin(Arc::new(copy.clone()), &[too_long]).unwrap();
+    let mut incoming = receive_load(Arc::new(copy.clone()), &[too_long]).unwrap();
     assert_eq!(incoming.take(&primary.parts(&[too_long])[0]), Ok(false));
     primary.send(&copy, &primary.runs).unwrap();
     assert!(primary.runs.iter().all(|run| check_staged(&copy, run).is_ok()));

@@ -8,7 +8,7 @@ use crate::rig::{Rig, lean};
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{Identity, Mark, SEGMENT_BYTES_MIN, list_segments};
 use delaymq_core::planted::Planted;
-use delaymq_core::replication::{LogView, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::replication::{FilePart, FilePlace, LogView, SentFile, SnapshotFile, SnapshotOffer};
 use delaymq_core::storage::{Crash, MemoryStorage, Storage};
 use delaymq_core::store::{
     Follower, IncomingSnapshot, KeepFinished, OutgoingSnapshot, adopt_snapshot, inspect, open_copy, read_identity,
@@ -77,12 +77,13 @@ impl Primary {
 
 /// Asks for each part, as a node does.
 fn receive(from: &mut OutgoingSnapshot, incoming: &mut IncomingSnapshot) -> delaymq_core::error::Result<()> {
-    while let Some(place) = incoming.next() {
-        let piece = from.piece(place)?.unwrap();
-        let next = incoming.next_after(&piece);
-        assert!(incoming.take(&piece)?);
-        assert_eq!(incoming.next(), next);
-        assert!(!incoming.take(&piece)?, "a part that comes twice is not taken twice");
+    let files = incoming.files();
+    while let Some(place) = files.next() {
+        let part = from.part(place)?.unwrap();
+        let next = files.next_after(&part);
+        assert!(files.take(&part)?);
+        assert_eq!(files.next(), next);
+        assert!(!files.take(&part)?, "a part that comes twice is not taken twice");
     }
     Ok(())
 }
@@ -171,17 +172,15 @@ fn a_snapshot_of_which_a_part_is_missing_is_not_adopted() {
     let primary = Primary::new();
     let (mut from, copy) = (primary.snapshot(), primary.copy());
     let mut incoming = IncomingSnapshot::begin(Arc::new(copy.clone()), from.offer(1)).unwrap();
-    let first = from.piece(incoming.next().unwrap()).unwrap().unwrap();
-    let elsewhere = |place: SnapshotPlace| SnapshotPiece { place, ..first.clone() };
-    for wrong in [
-        SnapshotPlace { number: 2, ..first.place },
-        SnapshotPlace { file: 1, ..first.place },
-        SnapshotPlace { offset: 1, ..first.place },
-    ] {
-        assert!(!incoming.take(&elsewhere(wrong)).unwrap());
+    let files = incoming.files();
+    let first = from.part(files.next().unwrap()).unwrap().unwrap();
+    let of = |number, file| FilePlace { file: SentFile::Snapshot { number, file }, offset: 0 };
+    assert_eq!(first.place, of(1, 0));
+    for wrong in [of(2, 0), of(1, 1), FilePlace { offset: 1, ..first.place }] {
+        assert!(!files.take(&FilePart { place: wrong, ..first.clone() }).unwrap());
     }
-    let too_long = SnapshotPiece { zeros: 1 << 40, ..first.clone() };
-    assert!(!incoming.take(&too_long).unwrap() && incoming.take(&first).unwrap());
+    let too_long = FilePart { zeros: 1 << 40, ..first.clone() };
+    assert!(!files.take(&too_long).unwrap() && files.take(&first).unwrap());
     let Err(Error::InvalidArgument { argument, .. }) = incoming.seal() else { panic!("it was sealed") };
     assert_eq!((argument, adopt_snapshot(&copy)), ("snapshot", Ok(false)));
     assert_eq!(copy.list("incoming").unwrap(), [""; 0]);
@@ -204,12 +203,12 @@ fn a_damaged_checkpoint_is_found_before_the_copy_is_changed() {
     let (mut from, copy) = (primary.snapshot(), primary.copy());
     let mut incoming = IncomingSnapshot::begin(Arc::new(copy.clone()), from.offer(1)).unwrap();
     let mut is_first = true;
-    while let Some(place) = incoming.next() {
-        let mut piece = from.piece(place).unwrap().unwrap();
+    while let Some(place) = incoming.files().next() {
+        let mut part = from.part(place).unwrap().unwrap();
         if std::mem::take(&mut is_first) {
-            piece.bytes[100] ^= 1;
+            part.bytes[100] ^= 1;
         }
-        assert!(incoming.take(&piece).unwrap());
+        assert!(incoming.files().take(&part).unwrap());
     }
     // Without its checkpoint, the log has no beginning.
     assert!(incoming.check(&read_identity(&copy).unwrap()).is_err());

@@ -231,7 +231,7 @@ impl Nodes {
             }
             Action::Commit { .. } | Action::Became(_) => {}
             Action::Alarm(node) => panic!("{me:?} finds {node:?} diverged"),
-            Action::ReceiveSnapshot(..) | Action::SendPiece(..) | Action::ReceivePiece(_) | Action::Load(..) => {
+            Action::ReceiveSnapshot(..) | Action::SendPart(..) | Action::ReceivePart(_) | Action::Load(..) => {
                 panic!("no log is cut here")
             }
         }

@@ -13,43 +13,33 @@
 //! | 24 | refused | |
 //! | 25 | take over | `attempt u64` |
 //! | 26 | snapshot | `attempt u64 \| number u64 \| committed u64 \| end u64 \| bytes u64 \| files` |
-//! | 27 | ask piece | `attempt u64 \| number u64 \| file u32 \| offset u64` |
-//! | 28 | piece | `attempt u64 \| number u64 \| file u32 \| offset u64 \| zeros u64 \| blob` |
+//! | 27 | ask part | `attempt u64 \| place` |
+//! | 28 | part | `attempt u64 \| place \| zeros u64 \| blob` |
 //! | 29 | ask record | `sequence u64 \| record_check u32 \| first_due_ms u64 \| due_ms u64 \| entry_sequence u64` |
 //! | 30 | record | `sequence u64 \| is_whole u8`, and if it is 1, `blob` |
-//!
-//! The messages of loads (31 to 34) are in [`super::load`].
+//! | 31 | hold load | `attempt u64 \| number u64 \| runs` |
+//! | 32 | load held | `attempt u64 \| number u64` |
 //!
 //! A history is a count (`u32`), so many epochs of `epoch u32 | first_sequence u64 | chain_before u32`, then
-//! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files are a count (`u32`), and for each its path, as a
-//! blob, and its length (`u64`). An `ahead_ms` that is not known is the least `i64`.
+//! `last_sequence u64 | chain u32`. A blob is a length (`u32`) and bytes. Files, places and runs are in [`super::files`]. An `ahead_ms`
+//! that is not known is the least `i64`.
 
 use bytes::BufMut;
 
-use super::load::{self, HOLD_LOAD, LOAD_PART, put_load, read_load};
+use super::files::{PART_BYTES_MAX, put_files, put_place, put_runs, read_files, read_place, read_runs};
 use crate::error::Result;
 use crate::message_log::{EpochEntry, HistoryEnd, SEGMENT_BYTES_MAX, fresh_room};
 use crate::record::header::RECORD_BYTES_MAX;
-use crate::replication::{
-    History, Message, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace, Version, WantedRecord,
-};
+use crate::replication::{FilePart, History, LoadMessage, Message, SnapshotOffer, Version, WantedRecord};
 use crate::units::{DueKey, Epoch, Millis, Sequence};
 use crate::wire::fields::{put_blob, put_count};
 use crate::wire::malformed::{Malformed, Read};
-use crate::wire::reader::{Reader, utf8};
+use crate::wire::reader::Reader;
 
 /// The most bytes of batches in one message: one batch of the largest segment.
 pub const BATCHES_BYTES_MAX: usize = fresh_room(SEGMENT_BYTES_MAX) as usize;
 /// The most epochs of a history.
 pub const HISTORY_EPOCHS_MAX: usize = 1 << 20;
-/// The most files of a snapshot.
-pub const SNAPSHOT_FILES_MAX: usize = 1 << 20;
-/// The longest path of a file of a snapshot, in bytes.
-const PATH_BYTES_MAX: usize = 255;
-/// The fewest bytes that a file takes in a snapshot.
-const FILE_BYTES: usize = 12;
-/// The most bytes of one part of a snapshot, without its zeros.
-pub const PIECE_BYTES_MAX: usize = 4 << 20;
 /// In the place of `ahead_ms`: the clock was not measured.
 const UNKNOWN_MS: i64 = i64::MIN;
 /// Bytes of an epoch in a history.
@@ -66,14 +56,16 @@ const UNMATCHED: u8 = 23;
 const REFUSED: u8 = 24;
 const TAKE_OVER: u8 = 25;
 const SNAPSHOT: u8 = 26;
-const ASK_PIECE: u8 = 27;
-const PIECE: u8 = 28;
+const ASK_PART: u8 = 27;
+const PART: u8 = 28;
 const ASK_RECORD: u8 = 29;
 const RECORD: u8 = 30;
+const HOLD_LOAD: u8 = 31;
+const LOAD_HELD: u8 = 32;
 
 /// True if frames of this kind have messages.
 pub(super) const fn is_message(kind: u8) -> bool {
-    matches!(kind, LEAD..=LOAD_PART)
+    matches!(kind, LEAD..=LOAD_HELD)
 }
 
 pub(super) const fn kind_of(message: &Message) -> u8 {
@@ -89,18 +81,19 @@ pub(super) const fn kind_of(message: &Message) -> u8 {
         Message::Refused { .. } => REFUSED,
         Message::TakeOver { .. } => TAKE_OVER,
         Message::Snapshot { .. } => SNAPSHOT,
-        Message::AskPiece { .. } => ASK_PIECE,
-        Message::Piece { .. } => PIECE,
+        Message::AskPart { .. } => ASK_PART,
+        Message::Part { .. } => PART,
         Message::AskRecord { .. } => ASK_RECORD,
         Message::Record { .. } => RECORD,
-        Message::Load { message, .. } => load::kind_of(message),
+        Message::Load { message: LoadMessage::Hold { .. }, .. } => HOLD_LOAD,
+        Message::Load { message: LoadMessage::Held { .. }, .. } => LOAD_HELD,
     }
 }
 
 /// Appends the fields of a message.
 ///
 /// # Errors
-/// `TooLarge` naming `history`, `batches`, `files`, `path`, `piece`, `payload`, `runs` or `part`.
+/// `TooLarge` naming `history`, `batches`, `files`, `path`, `part`, `payload` or `runs`.
 pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
     let mut put = |epoch: Epoch, numbers: &[u64]| {
         out.put_u32(epoch.0);
@@ -135,15 +128,15 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
             put(*epoch, &[*attempt, offer.number, offer.committed.0, offer.end.0, offer.bytes]);
             put_files(out, &offer.files)?;
         }
-        Message::AskPiece { epoch, attempt, place } => {
+        Message::AskPart { epoch, attempt, place } => {
             put(*epoch, &[*attempt]);
             put_place(out, place);
         }
-        Message::Piece { epoch, attempt, piece } => {
+        Message::Part { epoch, attempt, part } => {
             put(*epoch, &[*attempt]);
-            put_place(out, &piece.place);
-            out.put_u64(piece.zeros);
-            put_blob(out, "piece", PIECE_BYTES_MAX, &piece.bytes)?;
+            put_place(out, &part.place);
+            out.put_u64(part.zeros);
+            put_blob(out, "part", PART_BYTES_MAX, &part.bytes)?;
         }
         Message::AskRecord { epoch, wanted } => {
             put(*epoch, &[wanted.sequence.0]);
@@ -159,10 +152,11 @@ pub(super) fn put_fields(out: &mut Vec<u8>, message: &Message) -> Result<()> {
                 put_blob(out, "payload", RECORD_BYTES_MAX, payload)?;
             }
         }
-        Message::Load { epoch, attempt, message } => {
-            put(*epoch, &[*attempt]);
-            put_load(out, message)?;
+        Message::Load { epoch, attempt, message: LoadMessage::Hold { number, runs } } => {
+            put(*epoch, &[*attempt, *number]);
+            put_runs(out, runs)?;
         }
+        Message::Load { epoch, attempt, message: LoadMessage::Held { number } } => put(*epoch, &[*attempt, *number]),
     }
     Ok(())
 }
@@ -218,13 +212,17 @@ pub(super) fn read_message(kind: u8, reader: &mut Reader<'_>) -> Read<Message> {
             let offer = SnapshotOffer { number, committed, end, bytes, files: read_files(reader)? };
             Message::Snapshot { epoch, attempt, offer }
         }
-        ASK_PIECE => Message::AskPiece { epoch, attempt, place: read_place(reader)? },
-        PIECE => {
+        ASK_PART => Message::AskPart { epoch, attempt, place: read_place(reader)? },
+        PART => {
             let (place, zeros) = (read_place(reader)?, reader.u64("zeros")?);
-            let bytes = reader.blob("piece", PIECE_BYTES_MAX)?.to_vec();
-            Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros, bytes } }
+            let bytes = reader.blob("part", PART_BYTES_MAX)?.to_vec();
+            Message::Part { epoch, attempt, part: FilePart { place, zeros, bytes } }
         }
-        HOLD_LOAD..=LOAD_PART => Message::Load { epoch, attempt, message: read_load(kind, reader)? },
+        HOLD_LOAD => {
+            let number = reader.u64("number")?;
+            Message::Load { epoch, attempt, message: LoadMessage::Hold { number, runs: read_runs(reader)? } }
+        }
+        LOAD_HELD => Message::Load { epoch, attempt, message: LoadMessage::Held { number: reader.u64("number")? } },
         _ => return Err(Malformed::Value { field: "kind", expected: "a message", found: i64::from(kind) }),
     })
 }
@@ -255,25 +253,6 @@ fn read_history(reader: &mut Reader<'_>) -> Read<History> {
     Ok(History { epochs, end })
 }
 
-fn put_files(out: &mut Vec<u8>, files: &[SnapshotFile]) -> Result<()> {
-    put_count(out, "files", SNAPSHOT_FILES_MAX, files.len())?;
-    for file in files {
-        put_blob(out, "path", PATH_BYTES_MAX, file.path.as_bytes())?;
-        out.put_u64(file.length);
-    }
-    Ok(())
-}
-
-fn read_files(reader: &mut Reader<'_>) -> Read<Vec<SnapshotFile>> {
-    let count = reader.count("files", SNAPSHOT_FILES_MAX, FILE_BYTES)?;
-    let mut files = Vec::with_capacity(count);
-    for _ in 0..count {
-        let path = utf8("path", reader.blob("path", PATH_BYTES_MAX)?)?.to_owned();
-        files.push(SnapshotFile { path, length: reader.u64("length")? });
-    }
-    Ok(files)
-}
-
 fn read_wanted(reader: &mut Reader<'_>) -> Read<WantedRecord> {
     let (sequence, record_check) = (Sequence(reader.u64("sequence")?), reader.u32("record_check")?);
     let (first_due, due) = (Millis(reader.u64("first_due")?), Millis(reader.u64("due")?));
@@ -285,14 +264,4 @@ fn read_record(epoch: Epoch, reader: &mut Reader<'_>) -> Read<Message> {
     let (sequence, is_whole) = (Sequence(reader.u64("sequence")?), reader.flag("is_whole")?);
     let payload = if is_whole { Some(reader.blob("payload", RECORD_BYTES_MAX)?.to_vec()) } else { None };
     Ok(Message::Record { epoch, sequence, payload })
-}
-
-fn put_place(out: &mut Vec<u8>, place: &SnapshotPlace) {
-    out.put_u64(place.number);
-    out.put_u32(place.file);
-    out.put_u64(place.offset);
-}
-
-fn read_place(reader: &mut Reader<'_>) -> Read<SnapshotPlace> {
-    Ok(SnapshotPlace { number: reader.u64("number")?, file: reader.u32("file")?, offset: reader.u64("offset")? })
 }

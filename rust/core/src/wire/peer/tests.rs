@@ -10,8 +10,8 @@ use super::*;
 use crate::error::Error;
 use crate::message_log::{EpochEntry, HistoryEnd};
 use crate::replication::{
-    History, LoadMessage, LoadPart, Message, NodeId, SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace,
-    Version, WantedRecord,
+    FilePart, FilePlace, History, LoadMessage, Message, NodeId, SentFile, SnapshotFile, SnapshotOffer, Version,
+    WantedRecord,
 };
 use crate::run::{LoadName, StagedRun};
 use crate::units::{DueKey, Epoch, Millis, Sequence};
@@ -74,7 +74,11 @@ fn samples() -> Vec<PeerFrame> {
     let file = |path: &str, length| SnapshotFile { path: path.to_owned(), length };
     let files = vec![file("log/0000000007.segment", 0x1000), file("runs/0000000001.run", 0xee)];
     let offer = SnapshotOffer { number: 0xcc, committed: Sequence(0xd0), end: Sequence(0xdd), bytes: 0xdf, files };
-    let place = SnapshotPlace { number: 0xcc, file: 1, offset: 0xff };
+    let name = LoadName { staged: Millis(0x1122), nonce: [6; 16] };
+    let run = StagedRun { name, length: 0x3344, digest: 0x5566, rows: 0x77 };
+    let place = FilePlace { file: SentFile::Snapshot { number: 0xcc, file: 1 }, offset: 0xff };
+    let in_load = FilePlace { file: SentFile::Load(name), offset: 0xaa };
+    let part = |place| FilePart { place, zeros: 0x1122_3344, bytes: b"part".to_vec() };
     let messages = vec![
         Message::Lead { epoch, attempt, seen: (0x3344, Version(0x55)) },
         Message::Promised { epoch, attempt, answer: 0x66, history: history(2) },
@@ -94,8 +98,10 @@ fn samples() -> Vec<PeerFrame> {
         Message::Refused { epoch },
         Message::TakeOver { epoch, attempt },
         Message::Snapshot { epoch, attempt, offer },
-        Message::AskPiece { epoch, attempt, place },
-        Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: 0x1122_3344, bytes: b"piece".to_vec() } },
+        Message::AskPart { epoch, attempt, place },
+        Message::AskPart { epoch, attempt, place: in_load },
+        Message::Part { epoch, attempt, part: part(place) },
+        Message::Part { epoch, attempt, part: part(in_load) },
         Message::AskRecord {
             epoch,
             wanted: WantedRecord {
@@ -108,13 +114,9 @@ fn samples() -> Vec<PeerFrame> {
         Message::Record { epoch, sequence: Sequence(0x12), payload: Some(b"payload".to_vec()) },
         Message::Record { epoch, sequence: Sequence(0x12), payload: None },
     ];
-    let name = LoadName { staged: Millis(0x1122), nonce: [6; 16] };
-    let run = StagedRun { name, length: 0x3344, digest: 0x5566, rows: 0x77 };
     let loads = [
         LoadMessage::Hold { number: 0x88, runs: vec![run, StagedRun { rows: 0x99, ..run }] },
         LoadMessage::Held { number: 0x88 },
-        LoadMessage::Ask { name, offset: 0xaa },
-        LoadMessage::Part(LoadPart { name, offset: 0xaa, bytes: b"part".to_vec() }),
     ];
     let refusals = [
         Refusal::OtherStream,
@@ -385,12 +387,16 @@ fn any_message() -> impl Strategy<Value = Message> {
                     offer: SnapshotOffer { number: first, committed: one, end: two, bytes: second, files },
                 }
             }
-            10 => {
-                Message::AskPiece { epoch, attempt, place: SnapshotPlace { number: first, file: last, offset: second } }
-            }
-            11 => {
-                let place = SnapshotPlace { number: first, file: last, offset: second };
-                Message::Piece { epoch, attempt, piece: SnapshotPiece { place, zeros: second, bytes } }
+            10 | 11 => {
+                let name = LoadName { staged: Millis(first), nonce: [last.to_le_bytes()[0]; 16] };
+                let in_snapshot = SentFile::Snapshot { number: first, file: last };
+                let file = if attempt % 2 == 0 { in_snapshot } else { SentFile::Load(name) };
+                let place = FilePlace { file, offset: second };
+                if kind == 10 {
+                    Message::AskPart { epoch, attempt, place }
+                } else {
+                    Message::Part { epoch, attempt, part: FilePart { place, zeros: second, bytes } }
+                }
             }
             12 => {
                 let key = DueKey { due: Millis(attempt), sequence: two };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use delaymq_core::error::Result;
 use delaymq_core::message_log::{Identity, Mark};
 use delaymq_core::record::batch::BatchHeader;
-use delaymq_core::replication::{LoadPart, NodeId, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use delaymq_core::replication::{FilePart, FilePlace, NodeId, SentFile, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
-    CheckpointProgress, CheckpointWork, Follower, IncomingLoad, IncomingSnapshot, NewStore, OutgoingSnapshot,
-    OwnerOptions, PIN_FOLDER, adopt_snapshot, open_identity,
+    CheckpointProgress, CheckpointWork, Follower, IncomingSnapshot, NewStore, OutgoingSnapshot, OwnerOptions,
+    PIN_FOLDER, adopt_snapshot, open_identity,
 };
 use delaymq_core::units::{Location, Millis};
 
@@ -51,26 +51,27 @@ pub(super) fn make_store(disk: &Disk, id: NodeId) -> Result<()> {
 }
 
 /// A snapshot of a store that leads, with all its parts.
-pub(super) fn snapshot_of(disk: &Disk, written: Mark, number: u64) -> Result<(SnapshotOffer, Vec<SnapshotPiece>)> {
+pub(super) fn snapshot_of(disk: &Disk, written: Mark, number: u64) -> Result<(SnapshotOffer, Vec<FilePart>)> {
     let stream = delaymq_core::store::read_identity(disk.shared().as_ref())?.stream;
     let mut outgoing = OutgoingSnapshot::of(disk.shared(), stream, || written)?;
     let (offer, mut parts) = (outgoing.offer(number), Vec::new());
     for (file, length) in (0..).zip(offer.files.iter().map(|file| file.length)) {
         let mut offset = 0;
-        while let Some(piece) = outgoing.piece(SnapshotPlace { number, file, offset })?.filter(|_| offset < length) {
-            offset += piece.zeros + piece.bytes.len() as u64;
-            parts.push(piece);
+        let place = |offset| FilePlace { file: SentFile::Snapshot { number, file }, offset };
+        while let Some(part) = outgoing.part(place(offset))?.filter(|_| offset < length) {
+            offset = part.end();
+            parts.push(part);
         }
     }
     Ok((offer, parts))
 }
 
 /// Puts the files of a snapshot into the place of the store's own.
-pub(super) fn adopt(disk: &Disk, offer: SnapshotOffer, parts: &[SnapshotPiece]) -> Result<()> {
+pub(super) fn adopt(disk: &Disk, offer: SnapshotOffer, parts: &[FilePart]) -> Result<()> {
     let storage = disk.shared();
     let mut incoming = IncomingSnapshot::begin(Arc::clone(&storage), offer)?;
-    for piece in parts {
-        incoming.take(piece)?;
+    for part in parts {
+        incoming.files().take(part)?;
     }
     incoming.check(&delaymq_core::store::read_identity(storage.as_ref())?)?;
     incoming.seal()?;
@@ -78,22 +79,23 @@ pub(super) fn adopt(disk: &Disk, offer: SnapshotOffer, parts: &[SnapshotPiece]) 
 }
 
 /// Files of a load, in parts. Those that are not here have none.
-pub(super) fn load_parts_of(disk: &Disk, runs: &[StagedRun]) -> Vec<LoadPart> {
+pub(super) fn load_parts_of(disk: &Disk, runs: &[StagedRun]) -> Vec<FilePart> {
     let mut parts = Vec::new();
     let mut image = disk.storage().image();
     for run in runs {
         let bytes = image.remove(&run.name.path()).unwrap_or_default();
         for (piece, number) in bytes.chunks(LOAD_PART_BYTES).zip(0_u64..) {
             let offset = number * LOAD_PART_BYTES as u64;
-            parts.push(LoadPart { name: run.name, offset, bytes: piece.to_vec() });
+            let place = FilePlace { file: SentFile::Load(run.name), offset };
+            parts.push(FilePart { place, zeros: 0, bytes: piece.to_vec() });
         }
     }
     parts
 }
 
 /// Receives files of a load.
-pub(super) fn receive_load(disk: &Disk, runs: &[StagedRun], parts: &[LoadPart]) -> Result<()> {
-    let mut incoming = IncomingLoad::begin(disk.shared(), runs)?;
+pub(super) fn receive_load(disk: &Disk, runs: &[StagedRun], parts: &[FilePart]) -> Result<()> {
+    let mut incoming = delaymq_core::store::receive_load(disk.shared(), runs)?;
     for part in parts {
         incoming.take(part)?;
     }

@@ -3,17 +3,18 @@
 //! The file with the number `n` of the snapshot is `incoming/n`. A snapshot of which a part is missing is worth nothing to a
 //! later process, which removes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::adoption::{INCOMING_FOLDER, Staged, clear, incoming_path, seal};
-use crate::error::{Error, Result, StorageFault};
+use crate::error::{Error, Result};
 use crate::message_log::{Identity, LOG_FOLDER};
 use crate::planted::{Planted, is_on};
-use crate::replication::{SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use crate::replication::{SentFile, SnapshotOffer};
 use crate::run::{LOAD_FOLDER, RUN_FOLDER};
-use crate::storage::{Storage, StorageFile};
+use crate::storage::Storage;
 use crate::store::checkpoint::paths::CHECKPOINT_FOLDER;
+use crate::store::copies::incoming_files::{IncomingFile, IncomingFiles, check_room};
 use crate::store::recovery::check_segments;
 use crate::store::recovery::visible_state::visible_state;
 use crate::units::Sequence;
@@ -25,11 +26,7 @@ const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
 pub struct IncomingSnapshot {
     storage: Arc<dyn Storage>,
     offer: SnapshotOffer,
-    /// The file that is being received, and where its next part begins.
-    file: u32,
-    offset: u64,
-    opened: Option<Arc<dyn StorageFile>>,
-    unsynced_bytes: u64,
+    files: IncomingFiles,
 }
 
 impl IncomingSnapshot {
@@ -45,18 +42,22 @@ impl IncomingSnapshot {
         }
         storage.sync_folder("")?;
         clear(storage.as_ref())?;
-        let free = storage.free_bytes()?;
-        if free < offer.bytes {
-            return Err(Error::Storage {
-                operation: "receive",
-                path: INCOMING_FOLDER.to_owned(),
-                fault: StorageFault::NoSpace,
-                message: format!("the snapshot has {} bytes, and {free} are free", offer.bytes),
-            });
+        check_room(storage.as_ref(), INCOMING_FOLDER, offer.bytes)?;
+        let mut files = VecDeque::new();
+        for (number, file) in (0..).zip(&offer.files) {
+            let (path, length) = (incoming_path(number), file.length);
+            if length > 0 {
+                let file = SentFile::Snapshot { number: offer.number, file: number };
+                files.push_back(IncomingFile { file, path, length, run: None });
+            } else {
+                let empty = storage.create(&path)?;
+                if !is_on(Planted::SnapshotNotSynced) {
+                    empty.sync_data()?;
+                }
+            }
         }
-        let mut incoming = Self { storage, offer, file: 0, offset: 0, opened: None, unsynced_bytes: 0 };
-        incoming.pass_empty()?;
-        Ok(incoming)
+        let files = IncomingFiles::new(Arc::clone(&storage), files, UNSYNCED_BYTES_MAX);
+        Ok(Self { storage, offer, files })
     }
 
     /// The snapshot, as it was offered.
@@ -72,58 +73,9 @@ impl IncomingSnapshot {
         clear(self.storage.as_ref())
     }
 
-    /// The place where the next part begins. `None` if everything has come.
-    pub fn next(&self) -> Option<SnapshotPlace> {
-        let (number, file, offset) = (self.offer.number, self.file, self.offset);
-        self.length().map(|_| SnapshotPlace { number, file, offset })
-    }
-
-    /// The place where the part after this one begins. `None` if this part is not the next, or the last one.
-    pub fn next_after(&self, piece: &SnapshotPiece) -> Option<SnapshotPlace> {
-        let length = self.length().filter(|_| self.next() == Some(piece.place))?;
-        let offset = end_of(piece).min(length);
-        if offset < length {
-            return Some(SnapshotPlace { offset, ..piece.place });
-        }
-        let files = self.offer.files.iter().zip(0_u32..).skip(self.file as usize);
-        let next = files.skip(1).find(|(file, _)| file.length > 0);
-        next.map(|(_, file)| SnapshotPlace { file, offset: 0, ..piece.place })
-    }
-
-    /// Writes a part. False if it is not the next one: it came twice, or one before it was lost.
-    ///
-    /// # Errors
-    /// Those of the storage. The snapshot must be dropped then.
-    pub fn take(&mut self, piece: &SnapshotPiece) -> Result<bool> {
-        let Some(length) = self.length().filter(|_| self.next() == Some(piece.place)) else { return Ok(false) };
-        let end = end_of(piece);
-        if end > length || end == self.offset {
-            return Ok(false);
-        }
-        let file = match self.opened.take() {
-            Some(file) => file,
-            None => self.storage.create(&incoming_path(self.file))?,
-        };
-        if piece.bytes.is_empty() {
-            if end == length {
-                // The file gets its length, and a hole.
-                file.write_at(end.saturating_sub(1), &[0])?;
-            }
-        } else {
-            file.write_at(self.offset.saturating_add(piece.zeros), &piece.bytes)?;
-        }
-        self.unsynced_bytes = self.unsynced_bytes.saturating_add(piece.bytes.len() as u64);
-        self.offset = end;
-        if end == length || self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
-            self.sync(file.as_ref())?;
-        }
-        self.opened = Some(file);
-        if end == length {
-            (self.opened, self.offset) = (None, 0);
-            self.file = self.file.saturating_add(1);
-            self.pass_empty()?;
-        }
-        Ok(true)
+    /// Its files, as they come.
+    pub fn files(&mut self) -> &mut IncomingFiles {
+        &mut self.files
     }
 
     /// Checks a snapshot of which everything has come: the checkpoint, the files that it names, and the log after it.
@@ -154,32 +106,11 @@ impl IncomingSnapshot {
     /// `InvalidArgument` naming `snapshot` if a part is missing; those of the storage. It is unknown then whether that was decided,
     /// and the copy must be opened again.
     pub fn seal(self) -> Result<()> {
-        if let Some(place) = self.next() {
-            return Err(invalid("all parts", format!("none at {} of file {}", place.offset, place.file)));
+        if let Some(place) = self.files.next() {
+            return Err(invalid("all parts", format!("none at {place:?}")));
         }
         seal(self.storage.as_ref(), &self.offer.files)
     }
-
-    fn length(&self) -> Option<u64> {
-        self.offer.files.get(self.file as usize).map(|file| file.length)
-    }
-
-    fn pass_empty(&mut self) -> Result<()> {
-        while self.length() == Some(0) {
-            self.sync(self.storage.create(&incoming_path(self.file))?.as_ref())?;
-            self.file = self.file.saturating_add(1);
-        }
-        Ok(())
-    }
-
-    fn sync(&mut self, file: &dyn StorageFile) -> Result<()> {
-        self.unsynced_bytes = 0;
-        if is_on(Planted::SnapshotNotSynced) { Ok(()) } else { file.sync_data() }
-    }
-}
-
-fn end_of(piece: &SnapshotPiece) -> u64 {
-    piece.place.offset.saturating_add(piece.zeros).saturating_add(piece.bytes.len() as u64)
 }
 
 /// A snapshot has files in four folders, each once.

@@ -10,6 +10,3 @@
 pub(in crate::store) mod adoption;
 pub(in crate::store) mod incoming;
 pub(in crate::store) mod outgoing;
-
-/// Bytes that are read, and sent, at once.
-const PIECE_BYTES: usize = 1 << 20;

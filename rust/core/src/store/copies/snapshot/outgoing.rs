@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use super::PIECE_BYTES;
 use crate::error::{Error, Result};
 use crate::message_log::{Mark, Stream, list_segments, segment_path};
-use crate::replication::{SnapshotFile, SnapshotOffer, SnapshotPiece, SnapshotPlace};
+use crate::replication::{FilePart, FilePlace, SentFile, SnapshotFile, SnapshotOffer};
 use crate::run::{LOAD_FOLDER, LoadName};
 use crate::storage::{Storage, StorageFile, names_in, read_upto};
 use crate::store::checkpoint::paths::checkpoint_path;
 use crate::store::recovery::newest::newest_checkpoint;
 use crate::units::{SegmentNumber, Sequence};
 
+/// Bytes that are read, and sent, at once.
+const PART_BYTES: usize = 1 << 20;
 /// The most zeros that one part stands for.
 const ZEROS_MAX: u64 = 8 << 20;
 
@@ -89,32 +90,33 @@ impl OutgoingSnapshot {
     ///
     /// # Errors
     /// Those of the storage, of which `NotFound` means that the files were not kept.
-    pub fn piece(&mut self, place: SnapshotPlace) -> Result<Option<SnapshotPiece>> {
-        let Some(source) = self.sources.get(place.file as usize).filter(|source| place.offset < source.length) else {
+    pub fn part(&mut self, place: FilePlace) -> Result<Option<FilePart>> {
+        let SentFile::Snapshot { file: number, .. } = place.file else { return Ok(None) };
+        let Some(source) = self.sources.get(number as usize).filter(|source| place.offset < source.length) else {
             return Ok(None);
         };
         let (length, filled) = (source.length, source.filled);
         let file = match &self.opened {
-            Some((number, file)) if *number == place.file => Arc::clone(file),
+            Some((opened, file)) if *opened == number => Arc::clone(file),
             _ => self.storage.open(&source.path)?,
         };
-        self.opened = Some((place.file, Arc::clone(&file)));
+        self.opened = Some((number, Arc::clone(&file)));
         let mut at = place.offset;
         let passed = |at: u64| at.saturating_sub(place.offset);
         while at < filled && passed(at) < ZEROS_MAX {
-            let wanted = usize::try_from(filled.saturating_sub(at)).unwrap_or(usize::MAX).min(PIECE_BYTES);
+            let wanted = usize::try_from(filled.saturating_sub(at)).unwrap_or(usize::MAX).min(PART_BYTES);
             let bytes = read_upto(file.as_ref(), at, wanted)?;
             if bytes.len() < wanted {
                 let expected = format!("{length} bytes");
                 return Err(Error::corrupt(file.path(), at, expected, "an end of the file"));
             }
             if bytes.iter().any(|byte| *byte != 0) {
-                return Ok(Some(SnapshotPiece { place, zeros: passed(at), bytes }));
+                return Ok(Some(FilePart { place, zeros: passed(at), bytes }));
             }
             at = at.saturating_add(wanted as u64);
         }
         let end = if at >= filled { length } else { at };
-        Ok(Some(SnapshotPiece { place, zeros: passed(end), bytes: Vec::new() }))
+        Ok(Some(FilePart { place, zeros: passed(end), bytes: Vec::new() }))
     }
 }
 
