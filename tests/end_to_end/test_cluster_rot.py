@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import fcntl
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +19,7 @@ from serving import Served
 
 BODIES = [b"the body of message %03d" % number for number in range(20)]
 ROTTEN = BODIES[7]
+SET_CHANGED = "the set that has each committed fact"
 
 
 @pytest.fixture
@@ -32,6 +38,23 @@ def damage(node: Served, body: bytes = ROTTEN) -> tuple[Path, int]:
     path, at = place_of(node.folder, body)
     flip(path, at)
     return path, at
+
+
+@contextmanager
+def held_up(path: Path) -> Iterator[Callable[[], bool]]:
+    """Whoever opens the file waits for its lease, as for a slow disk. Yields whether someone does."""
+    copy = path.with_suffix(".copy")
+    shutil.copy2(path, copy)
+    # Whoever has the file open goes on with it.
+    copy.replace(path)
+    signal_before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield lambda: fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+    finally:
+        os.close(descriptor)
+        signal.signal(signal.SIGIO, signal_before)
 
 
 def received(group: Group, count: int) -> set[bytes]:
@@ -69,6 +92,22 @@ def test_a_message_that_a_replica_has_damaged_comes_whole_when_it_leads(group: G
     await_true(lambda: group.primary() is other, "the other node is the primary")
     assert received(group, len(BODIES)) == set(BODIES)
     await_true(lambda: repaired(other) == 1, "it is counted")
+
+
+def test_a_replica_that_reads_a_message_slowly_goes_on_meanwhile(group: Group) -> None:
+    first = group.await_primary()
+    others = [node for node in group.nodes if node is not first]
+    slow = min(others, key=lambda node: group.status(node)["node"])
+    path, _ = place_of(slow.folder, ROTTEN)
+    sets_before = first.said().count(SET_CHANGED)
+    with held_up(path) as is_read:
+        damage(first)
+        # The other node has it whole. Each acknowledgement is stored once all nodes of the set have it.
+        assert received(group, len(BODIES)) == set(BODIES)
+        assert is_read(), "the slow node is asked first"
+        with delaymq.connect(group.url, timeout=PATIENCE_SECONDS) as client:
+            client.publish("order", b"meanwhile", delay=0)
+        assert first.said().count(SET_CHANGED) == sets_before, "it stays in the set"
 
 
 def test_a_message_that_all_copies_have_damaged_is_voided_by_name(group: Group) -> None:

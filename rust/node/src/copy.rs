@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{DamagedPayload, Identity, OPENING_SEGMENT_BYTES, Promise};
-use delaymq_core::replication::{History, LogView, NodeId, WantedRecord};
+use delaymq_core::replication::{History, LogView, NodeId};
 use delaymq_core::run::StagedRun;
 use delaymq_core::storage::Storage;
 use delaymq_core::store::{
@@ -203,11 +203,11 @@ impl Copy {
         follower.take_damaged()
     }
 
-    /// The payload of a message that another node has damaged. `None` if a follower does not have it whole.
-    pub(crate) fn payload_of(&self, wanted: &WantedRecord) -> Outcome<Option<Vec<u8>>> {
+    /// The messages of a follower, to be read on another thread.
+    pub(crate) fn kept_messages(&self) -> Option<KeptMessages> {
         match &self.role {
-            Role::Following(follower) => KeptMessages::of(follower.owner()).payload_of(wanted),
-            _ => Ok(None),
+            Role::Following(follower) => Some(KeptMessages::of(follower.owner())),
+            _ => None,
         }
     }
 

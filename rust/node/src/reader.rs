@@ -1,16 +1,18 @@
-//! The thread that reads for nodes that lag: batches of the log, parts of snapshots and of the files of loads, and messages that they
-//! have damaged. Commits wait for the node's thread, so that one only asks for them, and notes what was sent.
+//! The thread that reads for other nodes: batches of the log and parts of files for nodes that lag, and messages that they have
+//! damaged. The node's thread commits and answers heartbeats, so that one only asks for them, and notes what was sent.
 //!
-//! There is one while this node leads. It uses the store without a lock of the node, and it ends before the copy follows again.
+//! A replica only reads messages. A primary reads its store without a lock of the node, and the thread ends before the copy follows
+//! again: another one begins then.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use delaymq_core::error::Error;
 use delaymq_core::replication::{FilePlace, Message, NodeId, SentFile, WantedRecord};
+use delaymq_core::store::KeptMessages;
 use delaymq_core::units::{Epoch, Sequence};
 use delaymq_engine::Store;
 use delaymq_peers::{NotSent, Peers};
@@ -33,8 +35,8 @@ pub(crate) enum Work {
     Batches { exchange: Exchange, first: Sequence, committed: Sequence },
     /// The part of a file that begins there.
     Part { exchange: Exchange, place: FilePlace },
-    /// A message that the node has damaged.
-    Record { epoch: Epoch, wanted: WantedRecord },
+    /// A message that the node has damaged, from what a replica has. A primary reads it from its store.
+    Record { epoch: Epoch, wanted: WantedRecord, kept: Option<Box<KeptMessages>> },
 }
 
 /// See the module. Dropping it waits for the end of the thread.
@@ -43,11 +45,13 @@ pub(crate) struct Reader {
     work: Option<Sender<(NodeId, Work)>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    store: Arc<OnceLock<Arc<Store>>>,
 }
 
 /// The parts of the thread.
 pub(crate) struct ReaderParts {
-    pub(crate) store: Arc<Store>,
+    /// Once the node leads.
+    pub(crate) store: Arc<OnceLock<Arc<Store>>>,
     pub(crate) outgoing: Outgoing,
     pub(crate) load_parts: Parts,
     pub(crate) peers: Arc<Peers>,
@@ -64,13 +68,19 @@ impl Reader {
         const NAME: &str = "delaymq-node-reader";
         let (work, asked) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
-        let (guard, ended) = (Guarded::new(NAME, &parts.events), Arc::clone(&is_over));
+        let (guard, ended, store) = (Guarded::new(NAME, &parts.events), Arc::clone(&is_over), Arc::clone(&parts.store));
         let spawned = Builder::new().name(NAME.to_owned()).spawn(move || {
             let _guard = guard;
             Thread { parts, is_over: ended }.run(&asked);
         });
         let thread = spawned.map_err(|error| NodeError::Thread { reason: error.to_string() })?;
-        Ok(Self { work: Some(work), is_over, thread: Some(thread) })
+        Ok(Self { work: Some(work), is_over, thread: Some(thread), store })
+    }
+
+    /// The node leads from now on, with this store.
+    pub(crate) fn lead(&self, store: Arc<Store>) {
+        // A reader ends with the store that it has.
+        drop(self.store.set(store));
     }
 
     /// Begins to read something, after what was asked for before.
@@ -109,7 +119,9 @@ impl Thread {
                     self.parts.events.add(Incoming::Shipped(Shipped { node, exchange, first, end }));
                 }
                 Ok((node, Work::Part { exchange, place })) => self.send_part(node, exchange, place),
-                Ok((node, Work::Record { epoch, wanted })) => self.send_record(node, epoch, &wanted),
+                Ok((node, Work::Record { epoch, wanted, kept })) => {
+                    self.send_record(node, epoch, (&wanted, kept.as_deref()));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -126,7 +138,7 @@ impl Thread {
             Some(queued) if queued > QUEUED_BYTES_MAX => return ShipmentEnd::Full,
             Some(_) => {}
         }
-        let bytes = match self.parts.store.ship(first, SHIPMENT_BYTES_MAX) {
+        let bytes = match self.store().and_then(|store| store.ship(first, SHIPMENT_BYTES_MAX)) {
             Ok(bytes) => bytes,
             Err(Error::NotKept { .. }) => {
                 self.offer_snapshot(node, exchange);
@@ -156,7 +168,8 @@ impl Thread {
 
     /// A node needs more than the log has.
     fn offer_snapshot(&mut self, node: NodeId, exchange: Exchange) {
-        match self.parts.outgoing.offer(node, exchange, &self.parts.store, Instant::now()) {
+        let Some(store) = self.parts.store.get() else { return };
+        match self.parts.outgoing.offer(node, exchange, store, Instant::now()) {
             Ok(Some((offer, line))) => {
                 if let Some(line) = line {
                     self.parts.reports.note(line);
@@ -191,9 +204,13 @@ impl Thread {
         }
     }
 
-    fn send_record(&self, node: NodeId, epoch: Epoch, wanted: &WantedRecord) {
+    fn send_record(&self, node: NodeId, epoch: Epoch, (wanted, kept): (&WantedRecord, Option<&KeptMessages>)) {
         let sequence = wanted.sequence;
-        let payload = match self.parts.store.payload_of(wanted) {
+        let read = match kept {
+            Some(kept) => kept.payload_of(wanted),
+            None => self.store().and_then(|store| store.payload_of(wanted)),
+        };
+        let payload = match read {
             Ok(payload) => payload,
             Err(error) => {
                 self.warn_of(node, format!("the message {sequence} cannot be read for the node {node}: {error}"));
@@ -202,6 +219,10 @@ impl Thread {
         };
         // The node asks another one if this is lost.
         drop(self.parts.peers.send(node, &Message::Record { epoch, sequence, payload }));
+    }
+
+    fn store(&self) -> Result<&Store, Error> {
+        self.parts.store.get().map(Arc::as_ref).ok_or(Error::Closed)
     }
 
     fn warn_of(&self, node: NodeId, line: String) {

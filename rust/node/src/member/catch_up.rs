@@ -52,9 +52,8 @@ impl Member {
     }
 
     pub(super) fn start_reader(&mut self) -> Result<(), NodeError> {
-        let Some(store) = self.parts.copy.store() else { return Ok(()) };
         let parts = ReaderParts {
-            store: Arc::clone(store),
+            store: Arc::default(),
             outgoing: Outgoing::new(self.parts.copy.path()),
             load_parts: Parts::new(Arc::clone(self.parts.copy.storage())),
             peers: Arc::clone(&self.parts.peers),

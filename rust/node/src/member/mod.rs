@@ -70,7 +70,7 @@ enum Stopping {
 pub(crate) struct Member {
     parts: Parts,
     shipments: Shipments,
-    /// While this node leads, and has not ended.
+    /// While the node lives.
     reader: Option<Reader>,
     incoming: SnapshotFiles,
     repairs: Repairs,
@@ -154,6 +154,7 @@ impl Member {
     }
 
     fn live(&mut self) -> Result<Stopped, NodeError> {
+        self.start_reader()?;
         let (mut ticked, mut awake, mut was_held_up) = (Instant::now(), Instant::now(), false);
         loop {
             let wait = if self.has_work() { Duration::ZERO } else { TICK };
@@ -186,8 +187,7 @@ impl Member {
 
     /// True if something is to be done although nothing happens.
     fn has_work(&self) -> bool {
-        let has_batches = || !self.shipments.waiting(self.parts.copy.end(), Instant::now()).is_empty();
-        self.appended_bytes > 0 || (self.reader.is_some() && has_batches())
+        self.appended_bytes > 0 || !self.shipments.waiting(self.parts.copy.end(), Instant::now()).is_empty()
     }
 
     pub(super) fn take(&mut self, arrival: Arrival) -> Result<(), NodeError> {
@@ -321,7 +321,9 @@ impl Member {
         (self.intake, self.appended_bytes) = (None, 0);
         self.disk_watch = DiskWatch::new(Instant::now());
         self.parts.copy.begin(epoch, self.parts.protocol.clock_ahead_ms())?;
-        self.start_reader()?;
+        if let (Some(reader), Some(store)) = (&self.reader, self.parts.copy.store()) {
+            reader.lead(Arc::clone(store));
+        }
         self.parts.reports.note(format!("claimed the group, with epoch {epoch}"));
         Ok(())
     }
@@ -353,6 +355,7 @@ impl Member {
                 ended?;
                 self.parts.service.follow();
                 self.parts.copy.follow()?;
+                self.start_reader()?;
             }
         }
         Ok(())

@@ -65,17 +65,9 @@ impl Member {
             return;
         }
         if let Some(reader) = &self.reader {
-            reader.read(node, Work::Record { epoch, wanted });
-            return;
+            let kept = self.parts.copy.kept_messages().map(Box::new);
+            reader.read(node, Work::Record { epoch, wanted, kept });
         }
-        let payload = self.parts.copy.payload_of(&wanted).unwrap_or_else(|error| {
-            let sequence = wanted.sequence;
-            self.parts.reports.warn(format!("the message {sequence} cannot be read for the node {node}: {error}"));
-            None
-        });
-        let answer = Message::Record { epoch, sequence: wanted.sequence, payload };
-        // The node asks another one if this is lost.
-        drop(self.parts.peers.send(node, &answer));
     }
 
     /// Another node has answered.
