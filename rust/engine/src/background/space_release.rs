@@ -19,7 +19,9 @@ impl Shared {
             return;
         }
         helping.retire_again = None;
-        let given_back = match is_pinned(self.storage.as_ref(), self.time.read().now) {
+        // A reader names the end of its pin by the wall clock, which may be behind the trusted time.
+        let (reading, clock) = self.time.read_with_wall();
+        let given_back = match is_pinned(self.storage.as_ref(), reading.now.min(clock.wall())) {
             Ok(true) => Ok(false),
             Ok(false) => self.give_back(helping),
             Err(error) => Err(error),

@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::support::{Faults, collect, consume, eventually, open, options, publish, subscribe};
-use delaymq_engine::{Clock, ClockReading, Due, Durability, Options, Store, SystemClock};
+use delaymq_engine::{Clock, ClockReading, Due, Durability, Options, Store, Subscription, SystemClock, pin_again};
 
 fn small() -> Options {
     let mut options = Options { segment_bytes: 64 << 10, ..options(Durability::Os) };
@@ -54,6 +54,19 @@ fn finished_segments_go_and_pending_messages_stay() {
     store.close().unwrap();
 }
 
+/// Publishes and finishes messages of more than 12 segments.
+fn fill(store: &Store, messages: &Subscription) {
+    for _ in 0..40 {
+        let mut batch = store.batch();
+        for _ in 0..25 {
+            batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
+        }
+        store.publish(&mut batch).unwrap();
+        assert_eq!(consume(messages, 25).len(), 25);
+    }
+    messages.flush(Duration::from_secs(5)).unwrap();
+}
+
 /// Leaves a store whose retention waits for a pin in this folder. Returns the path of the pin, a time that is over, and the number of segments.
 fn leave_pinned(folder: &Path) -> (PathBuf, u64, usize) {
     let store = open(folder, small());
@@ -61,15 +74,7 @@ fn leave_pinned(folder: &Path) -> (PathBuf, u64, usize) {
     let now = store.status().unwrap().now.0;
     let pin = folder.join("pins").join(format!("{}-reader", now + 3_600_000));
     std::fs::write(&pin, "").unwrap();
-    for _ in 0..40 {
-        let mut batch = store.batch();
-        for _ in 0..25 {
-            batch.push("orders", Due::After(0), &[0; 5], &[7; 1_000]).unwrap();
-        }
-        store.publish(&mut batch).unwrap();
-        assert_eq!(consume(&messages, 25).len(), 25);
-    }
-    messages.flush(Duration::from_secs(5)).unwrap();
+    fill(&store, &messages);
     for _ in 0..4 {
         publish(&store, "orders", Due::After(0), b"x");
         consume(&messages, 1);
@@ -105,6 +110,43 @@ fn a_pin_holds_retired_files_until_it_expires() {
     let store = open(folder.path(), small());
     assert!(files(folder.path(), "log") < segments);
     assert_eq!(files(folder.path(), "checkpoints"), 2);
+    store.close().unwrap();
+}
+
+/// The system's clocks, but the wall clock is an hour ahead until it is corrected.
+#[derive(Default)]
+struct Ahead {
+    is_corrected: AtomicBool,
+}
+
+impl Clock for Ahead {
+    fn read(&self) -> ClockReading {
+        let ahead_ns = if self.is_corrected.load(Ordering::SeqCst) { 0 } else { 3_600_000_000_000 };
+        let reading = SystemClock.read();
+        ClockReading { wall_ns: reading.wall_ns + ahead_ns, ..reading }
+    }
+}
+
+#[test]
+fn a_pin_holds_while_the_wall_clock_is_behind_the_time_of_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Ahead::default());
+    let store = open(folder.path(), Options { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..small() });
+    let messages = subscribe(&store, "orders", "billing");
+    publish(&store, "orders", Due::After(0), b"x");
+    consume(&messages, 1);
+    clock.is_corrected.store(true, Ordering::SeqCst);
+    let pin = pin_again(folder.path(), 600_000).unwrap();
+    assert!(store.status().unwrap().now > pin.expires);
+    fill(&store, &messages);
+    for _ in 0..4 {
+        publish(&store, "orders", Due::After(0), b"x");
+        store.checkpoint().unwrap();
+    }
+    assert!(folder.path().join(PINNED).exists(), "a file was taken from a reader");
+    drop(pin);
+    eventually("segments retire", || !folder.path().join(PINNED).exists());
+    drop(messages);
     store.close().unwrap();
 }
 
