@@ -86,6 +86,8 @@ pub struct Ledger {
     used_offsets: BTreeMap<(SubjectNumber, String), u64>,
     /// The outcome of each command.
     commands: BTreeMap<Sequence, Outcome>,
+    /// The target of each cancel.
+    targets: BTreeMap<Sequence, Sequence>,
     /// By the message that was moved: its key after the move, and the delay that was asked for.
     moves: BTreeMap<Sequence, (DueKey, Option<u64>)>,
     names: Names,
@@ -119,7 +121,10 @@ impl Ledger {
             Fact::Recur(recur) => Some(self.take_recur(at, recur)),
             Fact::Adopt(adopt) => Some(self.take_adopt(at, adopt)),
             Fact::ByKey(asked) => self.ask_by_key(at, time, asked),
-            Fact::Cancel(cancel) => Some(self.cancel(cancel.target.sequence)),
+            Fact::Cancel(cancel) => {
+                self.targets.insert(at, cancel.target.sequence);
+                Some(self.cancel(cancel.target.sequence))
+            }
             Fact::Move(moved) => Some(self.move_to(at, time, moved)),
             other => return self.take_in_of_messages(at, time, other),
         };

@@ -69,6 +69,8 @@ pub struct Node {
     clock: TrustedClock,
     pace: PaceModel,
     reading: Reading,
+    /// What the wall clock showed at the last look.
+    wall: Millis,
     appender: SegmentAppender,
     /// The log, as the protocol of copies looks at it.
     ends: LogEnds,
@@ -96,6 +98,8 @@ pub struct Node {
     /// How often a pull had to read postings from a run.
     loads: u64,
     checkpoint: Option<CheckpointWork>,
+    /// The sequence from which on the log is kept for nodes that lag.
+    kept_from: Option<Sequence>,
     retired: Removable,
     punched: Punched,
     merge_failures: Vec<Error>,
@@ -185,6 +189,7 @@ impl Node {
             clock,
             pace: PaceModel::new(now),
             reading,
+            wall: now.wall,
             appender: opened.appender,
             ends: opened.ends,
             commits: GroupCommit::new(GroupCommitOptions { marks: options.marks, ..commit_options }),
@@ -205,6 +210,7 @@ impl Node {
             unread: BTreeMap::new(),
             loads: 0,
             checkpoint: None,
+            kept_from: None,
             retired: Removable::default(),
             punched: Punched::default(),
             merge_failures: Vec::new(),
@@ -249,7 +255,7 @@ impl Node {
 
     /// Reads the clocks and the free space. The calls that follow happen at this time, and with this room.
     pub fn look(&mut self, now: ClockReading) -> Reading {
-        self.reading = self.clock.read(now.wall, now.boot_ns);
+        (self.reading, self.wall) = (self.clock.read(now.wall, now.boot_ns), now.wall);
         self.pace.look(now, self.clock.accepted(), self.options.clock_accept_after_ms);
         self.look_at_room();
         self.reading

@@ -6,6 +6,7 @@ use delaymq_core::replication::{Action, Event, Node, NodeId, NodeOptions, Promis
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
 use super::machine::Machine;
+use super::plan::Plan;
 use crate::chance::Chance;
 
 /// The stream and the timeline of the group.
@@ -32,9 +33,9 @@ pub(super) struct Host<M> {
 
 impl<M: Machine> Host<M> {
     /// A new node with an empty disk, which runs.
-    pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>, seed: u64) -> Self {
+    pub(super) fn new(id: NodeId, ids: &BTreeSet<NodeId>, seed: u64, plan: &Plan) -> Self {
         let peers = ids.iter().copied().filter(|other| *other != id).collect();
-        let machine = M::new(id, seed);
+        let machine = M::new(id, seed, plan);
         let mut host = Self { id, peers, machine, node: None, life: 0, now_ms: 0, ahead_ms: 0, wanted: None };
         host.start();
         host

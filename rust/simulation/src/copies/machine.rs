@@ -1,10 +1,12 @@
 //! The part of a node that differs between kinds of histories: its log, and what it does with it.
 
-use delaymq_core::replication::{FilePart, LogView, NodeId, Promise, SnapshotOffer};
+use delaymq_core::replication::{FilePart, FilePlace, LogView, NodeId, Promise, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::units::{Epoch, Sequence};
 
+use super::plan::Plan;
 use crate::chance::Chance;
+use crate::node::AppliedBatch;
 
 /// A place in a log at which it may end: after a batch, or after a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +73,8 @@ pub struct Answered {
     pub acknowledged: u64,
     /// Checkpoints that were finished.
     pub checkpoints: u64,
+    /// Batches that are not in the log any more, each counted once on each machine.
+    pub removed: u64,
 }
 
 impl Answered {
@@ -83,13 +87,14 @@ impl Answered {
         self.delivered += more.delivered;
         self.acknowledged += more.acknowledged;
         self.checkpoints += more.checkpoints;
+        self.removed += more.removed;
     }
 }
 
 /// See the module. The log of a process that does not run is what its next start would find.
 pub trait Machine: LogView {
     /// A machine with an empty disk, which does not run.
-    fn new(id: NodeId, seed: u64) -> Self;
+    fn new(id: NodeId, seed: u64, plan: &Plan) -> Self;
 
     /// Where its log may end.
     fn marks(&self) -> &Marks;
@@ -132,9 +137,9 @@ pub trait Machine: LogView {
         Vec::new()
     }
 
-    /// Files of a load, in parts.
-    fn parts_of(&mut self, _runs: &[StagedRun]) -> Vec<FilePart> {
-        Vec::new()
+    /// Files of a load, in parts. `None` if one of them is not here.
+    fn parts_of(&mut self, _runs: &[StagedRun]) -> Option<Vec<FilePart>> {
+        None
     }
 
     /// Receives files of a load.
@@ -146,17 +151,30 @@ pub trait Machine: LogView {
     /// Takes everything before `end` for committed. `is_enough` says whether there are as many copies as a publish must have.
     fn commit(&mut self, end: Sequence, is_enough: bool);
 
-    /// The log from `first` on, as a message carries it.
-    fn ship(&mut self, first: Sequence) -> Vec<u8>;
+    /// The log from `first` on, as a message carries it. `None` if its node gets files instead, as the log does not begin before it.
+    fn ship(&mut self, first: Sequence) -> Option<Vec<u8>>;
 
-    /// A snapshot of this number with all its parts; `None` if the machine has no files.
-    fn snapshot(&mut self, _number: u64) -> Option<(SnapshotOffer, Vec<FilePart>)> {
+    /// Keeps the log from this sequence on, for nodes that lag. `None` if there is none.
+    fn keep_log_from(&mut self, _first: Option<Sequence>) {}
+
+    /// Begins to send a node a snapshot of this number, and no earlier one; `None` if the machine has no files.
+    fn snapshot(&mut self, _to: NodeId, _number: u64) -> Option<SnapshotOffer> {
         None
     }
 
-    /// Puts the files of a snapshot into the place of its own. Returns the sequence after the last fact that is committed; `None` if
-    /// the machine has ended meanwhile.
-    fn adopt(&mut self, _offer: SnapshotOffer, _parts: &[FilePart]) -> Option<Sequence> {
+    /// The part of the snapshot of a node that begins there. `None` if that snapshot is not sent any more.
+    fn part(&mut self, _to: NodeId, _place: FilePlace) -> Option<FilePart> {
+        None
+    }
+
+    /// The batches before `end` that the machine has written, also those that its log does not have any more.
+    fn written_before(&self, _end: Sequence) -> Vec<AppliedBatch> {
+        Vec::new()
+    }
+
+    /// Puts the files of a snapshot into the place of its own. The machine that sent it has written these batches. Returns the sequence
+    /// after the last fact that is committed; `None` if the machine has ended meanwhile.
+    fn adopt(&mut self, _offer: SnapshotOffer, _parts: &[FilePart], _written: Vec<AppliedBatch>) -> Option<Sequence> {
         None
     }
 

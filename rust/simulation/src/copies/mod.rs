@@ -36,6 +36,9 @@ pub use self::stores::StoreMachine;
 use self::transfers::Transfers;
 use crate::chance::{Chance, TraceHash};
 
+/// The most pieces of a checkpoint in one turn of a history with retention.
+const PIECES_MAX: u64 = 8;
+
 /// How a history ended.
 #[derive(Clone, Debug)]
 pub struct Ending {
@@ -101,7 +104,7 @@ impl<M: Machine> Copies<M> {
         let min_copies = usize::try_from(plan.min_copies).unwrap_or(1);
         let first = Register::first(GROUP.0, node_id(1), Epoch(1), min_copies);
         let mut chance = Chance::new(seed ^ u64::from_be_bytes(*b"Copies!!"));
-        let hosts = ids.iter().map(|id| Host::new(*id, &ids, chance.next_number())).collect();
+        let hosts = ids.iter().map(|id| Host::new(*id, &ids, chance.next_number(), &plan)).collect();
         Self {
             plan,
             chance,
@@ -181,9 +184,12 @@ impl<M: Machine> Copies<M> {
             }
             600..700 => {
                 let place = self.pick_host();
-                self.adopt_snapshot(place);
+                self.receive_parts(place);
                 self.receive_files(place);
                 self.sync(place);
+                if self.plan.retention {
+                    self.tend(place);
+                }
             }
             700..760 => self.work(),
             760..870 => self.ask_register(self.plan.register_percent),
@@ -223,6 +229,7 @@ impl<M: Machine> Copies<M> {
             let wall = host.wall();
             self.give(place, Event::WallClock(wall));
             self.give(place, Event::Tick);
+            self.keep_log(place);
         }
     }
 
@@ -242,10 +249,11 @@ impl<M: Machine> Copies<M> {
         }
     }
 
-    /// A machine does a piece of what it does beside everything else.
+    /// A machine does a piece of what it does beside everything else, or several where a segment must be unneeded by two checkpoints to go.
     fn tend(&mut self, place: usize) {
+        let pieces = if self.plan.retention { self.chance.between(1, PIECES_MAX) } else { 1 };
         if let Some(host) = self.hosts.get_mut(place).filter(|host| host.is_up()) {
-            host.machine.tend(&mut self.chance);
+            (0..pieces).for_each(|_| host.machine.tend(&mut self.chance));
         }
     }
 
@@ -322,9 +330,13 @@ impl<M: Machine> Copies<M> {
                     return;
                 }
                 let Some(host) = self.hosts.get_mut(place) else { return };
-                let (bytes, committed) = (host.machine.ship(first), host.committed());
-                let message = Message::Batches { epoch, attempt, from: first, committed, bytes };
-                self.letters.push(Letter { from, to, message });
+                let (shipped, committed) = (host.machine.ship(first), host.committed());
+                match shipped.map(|bytes| Message::Batches { epoch, attempt, from: first, committed, bytes }) {
+                    Some(message) => self.letters.push(Letter { from, to, message }),
+                    None => {
+                        self.offer_snapshot(place, to, (epoch, attempt));
+                    }
+                }
             }
             Action::Append(bytes) => {
                 let is_whole = host.machine.append(&bytes);
@@ -336,7 +348,7 @@ impl<M: Machine> Copies<M> {
                 self.note(|| format!("{} gets the snapshot {number} with the facts before {end}", from.0[7]));
                 self.receive_snapshot(place, primary, (epoch, attempt), offer);
             }
-            // All parts of a snapshot come with its offer.
+            // A node receives parts without messages.
             Action::SendPart(..) | Action::ReceivePart(_) | Action::Load(..) => {}
             Action::CutAfter(epoch, end) => {
                 host.machine.cut(epoch, end);

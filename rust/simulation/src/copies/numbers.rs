@@ -5,6 +5,7 @@ use delaymq_core::replication::{History, LogView, NodeId, Promise};
 use delaymq_core::units::{Epoch, Sequence};
 
 use super::machine::{Machine, Mark, Marks};
+use super::plan::Plan;
 use crate::chance::Chance;
 
 /// A fact: the epoch that wrote it, and a number that no other fact has.
@@ -54,7 +55,7 @@ impl Numbers {
 }
 
 impl Machine for Numbers {
-    fn new(_id: NodeId, _seed: u64) -> Self {
+    fn new(_id: NodeId, _seed: u64, _plan: &Plan) -> Self {
         Self { records: Vec::new(), marks: Marks::default(), durable: 0, epoch: Epoch(0), promise: Promise::default() }
     }
 
@@ -121,13 +122,13 @@ impl Machine for Numbers {
 
     fn commit(&mut self, _end: Sequence, _is_enough: bool) {}
 
-    fn ship(&mut self, first: Sequence) -> Vec<u8> {
+    fn ship(&mut self, first: Sequence) -> Option<Vec<u8>> {
         let mut bytes = self.marks.chain_at(first).unwrap_or_default().to_le_bytes().to_vec();
         for record in self.records.iter().skip(number(first)) {
             bytes.extend_from_slice(&record.epoch.0.to_le_bytes());
             bytes.extend_from_slice(&record.content.to_le_bytes());
         }
-        bytes
+        Some(bytes)
     }
 }
 

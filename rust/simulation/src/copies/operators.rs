@@ -44,6 +44,10 @@ impl<M: Machine> Copies<M> {
             return;
         }
         self.settle();
+        // A machine may have ended meanwhile, and the operator waits for it.
+        if !self.hosts.iter().all(Host::is_up) {
+            return;
+        }
         let rank = |host: &Host<M>| (host.log_epoch(), host.leads(), host.machine.durable());
         let Some(best) = (0..self.hosts.len()).max_by_key(|place| self.hosts.get(*place).map(rank)) else { return };
         if let Some(host) = self.hosts.get(best).filter(|host| host.awaits_confirmation()) {
@@ -127,7 +131,7 @@ impl<M: Machine> Copies<M> {
             self.replaced += 1;
             // The first number after those of the plan is that of a wiped folder.
             let id = node_id(self.plan.nodes + 1 + self.replaced);
-            *host = Host::new(id, &BTreeSet::new(), self.chance.next_number());
+            *host = Host::new(id, &BTreeSet::new(), self.chance.next_number(), &self.plan);
         }
         self.introduce();
     }

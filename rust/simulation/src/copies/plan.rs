@@ -40,6 +40,8 @@ pub struct Plan {
     pub demands: bool,
     /// True if wall clocks may be wrong by an hour. Machines that hold numbers have no time.
     pub clocks: bool,
+    /// True if finished messages are not kept, so that segments of logs go. Machines that hold numbers keep them.
+    pub retention: bool,
 }
 
 impl Plan {
@@ -63,6 +65,7 @@ impl Plan {
             loses: operators.percent(25),
             demands: operators.percent(25),
             clocks: false,
+            retention: false,
         }
     }
 
@@ -72,7 +75,8 @@ impl Plan {
         let calls = Chance::new(seed ^ u64::from_be_bytes(*b"Callings")).between(1, 6);
         // The users of a store do not ask on how many copies a message was when they were answered.
         let (turns, snapshots) = (plan.turns * STORES_TURNS, seed.is_multiple_of(2));
-        Self { turns, snapshots, calls, loses: false, clocks: true, ..plan }
+        let retention = Chance::new(seed ^ u64::from_be_bytes(*b"Retained")).percent(50);
+        Self { turns, snapshots, calls, loses: false, clocks: true, retention, ..plan }
     }
 }
 
@@ -82,7 +86,7 @@ impl Options for Plan {
     fn slots(&mut self) -> Slots<'_> {
         slots![
             self: turns, nodes, min_copies, lost_percent, register_percent, crash_permille, cut_permille, wipes, restores, snapshots,
-            calls, removes, loses, demands, clocks
+            calls, removes, loses, demands, clocks, retention
         ]
     }
 

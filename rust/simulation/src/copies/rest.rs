@@ -60,7 +60,7 @@ impl<M: Machine> Copies<M> {
             }
             self.pass(place, REST_TICK_MS);
             self.keep_promise(place);
-            self.adopt_snapshot(place);
+            self.receive_parts(place);
             self.receive_files(place);
             self.sync(place);
         }

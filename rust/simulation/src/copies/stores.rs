@@ -1,25 +1,30 @@
 //! A machine with the store of the core on a simulated disk: a follower while another node leads, and a store with users while this
 //! one does.
 
+mod judgement;
 mod loads;
 mod opening;
+mod sending;
+mod upkeep;
 mod users;
 mod written;
 
 use delaymq_core::error::{Error, Result};
-use delaymq_core::replication::{FilePart, History, LogView, NodeId, Promise, SnapshotOffer};
-use delaymq_core::run::StagedRun;
-use delaymq_core::store::{CheckpointWork, Follower, FollowerParts, LogEnds, Owner, read_identity};
+use delaymq_core::replication::{FilePart, FilePlace, History, LogView, NodeId, Promise, SnapshotOffer};
+use delaymq_core::run::{LOAD_FOLDER, StagedRun};
+use delaymq_core::storage::names_in;
+use delaymq_core::store::{CHECKPOINT_FOLDER, Follower, FollowerParts, LogEnds, Owner, read_identity};
 use delaymq_core::units::{Epoch, Millis, Sequence};
 
-use self::loads::tell_loads;
-use self::opening::{BEGIN, adopt, load_parts_of, make_store, open, options, receive_load, snapshot_of, tend_follower};
+use self::opening::{BEGIN, adopt, load_parts_of, make_store, open, options, receive_load};
+use self::sending::{Outgoing, remove_pins};
+use self::upkeep::Upkeep;
 use self::users::Users;
 use super::machine::{Answered, Machine, Marks};
+use super::plan::Plan;
 use crate::chance::Chance;
 use crate::clock::ClockReading;
 use crate::disk::{Disk, End};
-use crate::ledger::Ledger;
 use crate::node::{AppliedBatch, Node, NodeOptions, is_stopped};
 
 /// Bytes of one message with batches.
@@ -38,10 +43,14 @@ pub struct StoreMachine {
     random: Chance,
     role: Role,
     marks: Marks,
-    /// The batches of the log.
+    /// The batches of the log, also those that it does not have any more.
     batches: Vec<AppliedBatch>,
-    /// The checkpoint of a follower that is under way.
-    checkpoint: Option<CheckpointWork>,
+    /// The batches of the snapshot that was adopted last.
+    received: Vec<AppliedBatch>,
+    /// True if finished messages are not kept.
+    retention: bool,
+    upkeep: Upkeep,
+    outgoing: Outgoing,
     /// The files at which the last append has stopped.
     lacking: Vec<StagedRun>,
     /// How many were finished.
@@ -91,18 +100,24 @@ impl StoreMachine {
         }
     }
 
+    /// True if a node that has nothing gets files, as a store of the engine decides it.
+    fn has_files(&self) -> bool {
+        let is_there = |folder| names_in(self.disk.storage(), folder).is_ok_and(|names| !names.is_empty());
+        is_there(CHECKPOINT_FOLDER) || is_there(LOAD_FOLDER)
+    }
+
     fn lead(&mut self, parts: FollowerParts, epoch: Epoch) -> Result<Node> {
         let storage = self.disk.shared();
         let identity = read_identity(storage.as_ref())?;
         let now = self.clock();
         // The nodes have compared their clocks.
-        let options = NodeOptions { clock_ahead_ms: self.ahead_ms, ..options() };
-        Node::lead((storage, options, identity), (parts, self.checkpoint.take()), epoch, (now, &mut self.random))
+        let options = NodeOptions { clock_ahead_ms: self.ahead_ms, ..options(self.retention) };
+        Node::lead((storage, options, identity), (parts, self.upkeep.checkpoint.take()), epoch, (now, &mut self.random))
     }
 }
 
 impl Machine for StoreMachine {
-    fn new(id: NodeId, seed: u64) -> Self {
+    fn new(id: NodeId, seed: u64, plan: &Plan) -> Self {
         let disk = Disk::new(seed);
         let violations = make_store(&disk, id).err().map(|error| format!("no store: {error}"));
         Self {
@@ -111,10 +126,13 @@ impl Machine for StoreMachine {
             role: Role::Down,
             marks: Marks::default(),
             batches: Vec::new(),
-            checkpoint: None,
+            received: Vec::new(),
+            retention: plan.retention,
+            upkeep: Upkeep::default(),
+            outgoing: Outgoing::default(),
             lacking: Vec::new(),
             checkpoints: 0,
-            users: Users::default(),
+            users: Users::new(plan.retention),
             now_ms: 0,
             ahead_ms: 0,
             has_stopped: false,
@@ -128,11 +146,14 @@ impl Machine for StoreMachine {
 
     fn start(&mut self) -> Sequence {
         self.follow_from_disk();
+        let removed = remove_pins(self.disk.shared().as_ref());
+        self.is_well("pins cannot be removed", removed);
         self.owner().map_or(Sequence(1), Owner::applied)
     }
 
     fn crash(&mut self, chance: &mut Chance) {
-        (self.role, self.checkpoint, self.has_stopped) = (Role::Down, None, false);
+        (self.role, self.upkeep, self.has_stopped) = (Role::Down, Upkeep::default(), false);
+        self.outgoing = Outgoing::default();
         self.users.forget();
         let end = match chance.below(4) {
             0 | 1 => End::Kill,
@@ -140,7 +161,7 @@ impl Machine for StoreMachine {
             _ => End::PowerCutLosesAll,
         };
         self.disk.crash(end, chance);
-        let opened = open(&self.disk, true).and_then(|follower| self.cut_marks(&follower));
+        let opened = open(&self.disk, true, self.retention).and_then(|follower| self.cut_marks(&follower));
         self.is_well(&format!("the copy cannot be opened after {end:?}"), opened);
     }
 
@@ -169,7 +190,9 @@ impl Machine for StoreMachine {
     fn follow(&mut self) {
         if matches!(self.role, Role::Leading(_)) {
             self.users.forget();
+            let ended = self.outgoing.end(self.disk.shared().as_ref());
             self.follow_from_disk();
+            self.is_well("pins cannot be removed", ended);
         }
     }
 
@@ -209,14 +232,14 @@ impl Machine for StoreMachine {
 
     fn tend(&mut self, chance: &mut Chance) {
         let budget_bytes = chance.one_of(&[1, 500, 20_000]);
-        let (storage, worked) = (self.disk.shared(), &mut self.checkpoint);
+        let (storage, now) = (self.disk.shared(), self.clock().wall);
         let tended = match &mut self.role {
             Role::Down => return,
-            Role::Leading(node) => {
+            Role::Leading(node) => self.outgoing.tend(storage.as_ref(), now).and_then(|()| {
                 node.begin_checkpoint();
                 node.checkpoint_piece(budget_bytes)
-            }
-            Role::Following(follower) => tend_follower(follower, worked, &storage, budget_bytes),
+            }),
+            Role::Following(follower) => self.upkeep.tend(follower, &storage, (now, budget_bytes)),
         };
         self.checkpoints += u64::from(matches!(tended, Ok(true)));
         self.is_well("a checkpoint failed", tended.map(drop));
@@ -239,7 +262,7 @@ impl Machine for StoreMachine {
         std::mem::take(&mut self.lacking)
     }
 
-    fn parts_of(&mut self, runs: &[StagedRun]) -> Vec<FilePart> {
+    fn parts_of(&mut self, runs: &[StagedRun]) -> Option<Vec<FilePart>> {
         load_parts_of(&self.disk, runs)
     }
 
@@ -274,22 +297,46 @@ impl Machine for StoreMachine {
         }
     }
 
-    fn ship(&mut self, first: Sequence) -> Vec<u8> {
-        let Role::Leading(node) = &self.role else { return Vec::new() };
-        let shipped = node.ship(first, SHIPMENT_BYTES_MAX);
-        shipped
-            .inspect_err(|error| self.fail(&format!("batches from {first} on cannot be sent"), error))
-            .unwrap_or_default()
+    fn ship(&mut self, first: Sequence) -> Option<Vec<u8>> {
+        let Role::Leading(node) = &self.role else { return Some(Vec::new()) };
+        if self.retention && first == Sequence(1) && self.has_files() {
+            return None;
+        }
+        match node.ship(first, SHIPMENT_BYTES_MAX) {
+            Ok(bytes) => Some(bytes),
+            Err(Error::NotKept { .. }) if self.retention => None,
+            Err(error) => {
+                self.fail(&format!("batches from {first} on cannot be sent"), &error);
+                Some(Vec::new())
+            }
+        }
     }
 
-    fn snapshot(&mut self, number: u64) -> Option<(SnapshotOffer, Vec<FilePart>)> {
+    fn keep_log_from(&mut self, first: Option<Sequence>) {
+        if let Role::Leading(node) = &mut self.role {
+            node.keep_log_from(first);
+        }
+    }
+
+    fn snapshot(&mut self, to: NodeId, number: u64) -> Option<SnapshotOffer> {
         let Role::Leading(node) = &self.role else { return None };
-        let made = snapshot_of(&self.disk, node.appender().written(), number);
+        let now = (self.clock().wall, node.appender().written());
+        let made = self.outgoing.offer(&self.disk.shared(), (to, number), now);
         made.inspect_err(|error| self.fail("there is no snapshot", error)).ok()
     }
 
-    fn adopt(&mut self, offer: SnapshotOffer, parts: &[FilePart]) -> Option<Sequence> {
-        (self.role, self.checkpoint) = (Role::Down, None);
+    fn part(&mut self, to: NodeId, place: FilePlace) -> Option<FilePart> {
+        let now = self.clock().wall;
+        let read = self.outgoing.part(self.disk.shared().as_ref(), (to, place), now);
+        read.inspect_err(|error| self.fail("a part of a snapshot cannot be read", error)).ok().flatten()
+    }
+
+    fn written_before(&self, end: Sequence) -> Vec<AppliedBatch> {
+        self.batches.iter().filter(|batch| batch.end() <= end).cloned().collect()
+    }
+
+    fn adopt(&mut self, offer: SnapshotOffer, parts: &[FilePart], written: Vec<AppliedBatch>) -> Option<Sequence> {
+        (self.role, self.received) = (Role::Down, written);
         let adopted = adopt(&self.disk, offer, parts);
         if self.is_well("a snapshot cannot be adopted", adopted) {
             self.follow_from_disk();
@@ -321,33 +368,11 @@ impl Machine for StoreMachine {
     }
 
     fn answered(&self) -> Answered {
-        Answered { checkpoints: self.checkpoints, ..self.users.answered() }
+        Answered { checkpoints: self.checkpoints, removed: self.removed(), ..self.users.answered() }
     }
 
     fn compare(machines: &[&Self]) -> Vec<String> {
-        let (mut ledger, mut found, mut first) = (Ledger::default(), Vec::new(), None);
-        for machine in machines {
-            let batches = match machine.whole_log() {
-                Ok(batches) => batches,
-                // The machine has ended in the middle of a call, and its process does not know it yet.
-                Err(error) if is_stopped(&error) => return Vec::new(),
-                Err(error) => return vec![format!("a log cannot be read: {error}")],
-            };
-            let first = first.get_or_insert_with(|| batches.clone());
-            let is_same =
-                |(one, other): (&AppliedBatch, &AppliedBatch)| one.visible().records == other.visible().records;
-            if first.len() != batches.len() || !first.iter().zip(&batches).all(is_same) {
-                found.push("the logs have other bytes".to_owned());
-            }
-        }
-        for batch in first.iter().flatten() {
-            tell_loads(batch, &mut ledger);
-            ledger.apply(batch);
-        }
-        let owners = machines.iter().filter_map(|machine| machine.owner());
-        found.extend(owners.flat_map(|owner| ledger.differences_of_store(owner)));
-        found.extend(users::judge(machines.iter().map(|machine| &machine.users), &ledger));
-        found
+        Self::judge(machines)
     }
 }
 

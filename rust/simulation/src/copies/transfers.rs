@@ -1,15 +1,15 @@
-//! The snapshots that were offered, and those that nodes receive, as well as files of loads.
+//! The snapshots that nodes receive, part by part, and the files of loads.
 
 use std::collections::BTreeMap;
 
-use delaymq_core::replication::{FilePart, NodeId, SnapshotOffer};
+use delaymq_core::replication::{FilePart, FilePlace, NodeId, SentFile, SnapshotOffer};
 use delaymq_core::run::StagedRun;
 use delaymq_core::units::Epoch;
 
-/// The parts of the snapshots that were offered. They come at once, and are as they were when they were offered.
+/// See the module.
 #[derive(Default)]
 pub(super) struct Transfers {
-    pub(super) parts: BTreeMap<u64, Vec<FilePart>>,
+    /// How many snapshots were offered.
     pub(super) number: u64,
     /// What the node at a place receives.
     pub(super) receiving: BTreeMap<usize, Receiving>,
@@ -22,4 +22,26 @@ pub(super) struct Receiving {
     pub(super) from: NodeId,
     pub(super) exchange: (Epoch, u64),
     pub(super) offer: SnapshotOffer,
+    /// What has come.
+    pub(super) parts: Vec<FilePart>,
+}
+
+impl Receiving {
+    /// Where the next part begins. `None` if everything has come.
+    pub(super) fn next(&self) -> Option<FilePlace> {
+        let number_of = |part: &FilePart| match part.place.file {
+            SentFile::Snapshot { file, .. } => file,
+            SentFile::Load(_) => 0,
+        };
+        let (begun, offset) = self.parts.last().map_or((0, 0), |last| (number_of(last), last.end()));
+        let files = (0_u32..).zip(&self.offer.files).skip(usize::try_from(begun).unwrap_or(usize::MAX));
+        let place = |file: u32| FilePlace {
+            file: SentFile::Snapshot { number: self.offer.number, file },
+            offset: if file == begun { offset } else { 0 },
+        };
+        files
+            .map(|(file, known)| (place(file), known.length))
+            .find(|(place, length)| place.offset < *length)
+            .map(|(place, _)| place)
+    }
 }

@@ -68,7 +68,7 @@ impl<M: Machine> Copies<M> {
         let kept = self.hosts.get(place).map(|host| host.id).filter(|_| is_on(Planted::WipedNodeKeepsId));
         let id = kept.unwrap_or_else(|| node_id(self.plan.nodes + 1));
         if let Some(host) = self.hosts.get_mut(place) {
-            *host = Host::new(id, &BTreeSet::new(), self.chance.next_number());
+            *host = Host::new(id, &BTreeSet::new(), self.chance.next_number(), &self.plan);
         }
         self.introduce();
         self.note(|| format!("{} is empty", id.0[7]));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use delaymq_core::queues::Group;
 use delaymq_core::schedule_log::{Cells, EntryState, Window};
-use delaymq_core::store::Owner;
+use delaymq_core::store::{Outcome, Owner};
 use delaymq_core::units::{DueKey, GroupNumber, Minute, ReadyNumber, Sequence, SubjectNumber, Tally};
 
 use super::group::{Hand, Members};
@@ -12,8 +12,21 @@ use super::{Fate, Ledger, Line};
 
 impl Ledger {
     /// The outcome of a command.
-    pub(crate) fn outcome(&self, command: Sequence) -> Option<delaymq_core::store::Outcome> {
+    pub(crate) fn outcome(&self, command: Sequence) -> Option<Outcome> {
         self.commands.get(&command).copied()
+    }
+
+    /// True if a store that forgets what is finished may not have known the target of this cancel: the target was over before, and nobody
+    /// is owed it.
+    pub(crate) fn may_be_forgotten(&self, command: Sequence) -> bool {
+        let (Some(target), Some(outcome)) = (self.targets.get(&command), self.outcome(command)) else { return false };
+        let was_cancelled = || self.targets.range(..command).any(|(_, other)| other == target);
+        let is_owed = || self.owed().iter().any(|(_, owed)| owed == target);
+        match outcome {
+            Outcome::AlreadyDispatched => !is_owed(),
+            Outcome::Done => was_cancelled(),
+            _ => false,
+        }
     }
 
     /// True if the log has a message with this sequence.

@@ -60,7 +60,7 @@ impl Node {
         }
         self.checkpoint = self.owner.freeze();
         let Some(work) = &mut self.checkpoint else { return false };
-        work.await_archives(archived_below(self.storage.as_ref()));
+        work.await_archives(archived_below(self.storage.as_ref()).into_iter().chain(self.kept_from).min());
         true
     }
 
@@ -109,7 +109,7 @@ impl Node {
 
     /// Removes retired files and punches holes, unless a reader holds them. After an error the next checkpoint tries again.
     fn remove_retired(&mut self) -> Result<()> {
-        if is_pinned(self.storage.as_ref(), self.reading.now)? {
+        if is_pinned(self.storage.as_ref(), self.reading.now.min(self.wall))? {
             return Ok(());
         }
         self.retired.remove(self.storage.as_ref())?;

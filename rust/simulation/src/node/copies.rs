@@ -66,6 +66,11 @@ impl Node {
         &self.ends
     }
 
+    /// Keeps the log from this sequence on, for nodes that lag. The next checkpoint begins to do so.
+    pub fn keep_log_from(&mut self, first: Option<Sequence>) {
+        self.kept_from = first;
+    }
+
     /// The batches from this sequence on, for another node.
     pub fn ship(&self, first: Sequence, bytes_max: usize) -> Result<Vec<u8>> {
         let written = self.appender.written();

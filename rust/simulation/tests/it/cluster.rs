@@ -27,6 +27,7 @@ fn histories_of_stores_are_in_order_and_put_everything_to_the_test() {
     assert!(sum.snapshots > each / 4 && sum.files > each && answered.loaded > each, "{sum:?}");
     assert!(sum.torn_promises > each / 20 && sum.confirmed > each / 10, "{sum:?}");
     assert!(answered.acknowledged > 2 * each && answered.checkpoints > each, "{sum:?}");
+    assert!(answered.removed > 2 * each, "{sum:?}");
     assert!(answered.stored > 50 * each && answered.delivered > 15 * each && answered.cancelled > 5 * each, "{sum:?}");
 }
 
@@ -45,7 +46,14 @@ fn the_same_seed_is_the_same_history() {
 fn an_answer_before_the_copies_have_the_fact_is_found() {
     is_found_by(
         Planted::UncommittedVisible,
-        &["answered as stored, and is lost", "is not in the log", "was never ready", "ledger", "is another"],
+        &[
+            "answered as stored, and is lost",
+            "is not in the log",
+            "was never ready",
+            "ledger",
+            "is another",
+            "cannot be cut",
+        ],
     );
 }
 
@@ -105,11 +113,19 @@ fn a_load_that_is_acknowledged_without_its_files_is_found() {
 }
 
 #[test]
+fn a_pin_that_retention_ignores_is_found() {
+    is_found_by(Planted::PinIgnored, &["a part of a snapshot cannot be read"]);
+}
+
+#[test]
 fn a_snapshot_that_is_adopted_before_it_is_durable_is_found() {
     is_found_by(Planted::SnapshotNotSynced, &["cannot be opened", "another log", "lacks something committed"]);
 }
 
 #[test]
 fn a_snapshot_that_replaces_a_longer_log_is_found() {
-    is_found_by(Planted::SnapshotIsLess, &["lacks something committed", "is lost", "is not in the log", "knows less"]);
+    is_found_by(
+        Planted::SnapshotIsLess,
+        &["lacks something committed", "is lost", "is not in the log", "knows less", "is another"],
+    );
 }

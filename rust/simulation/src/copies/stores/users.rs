@@ -41,6 +41,8 @@ pub(super) struct Users {
     acknowledged: u64,
     published: u64,
     loads: Loads,
+    /// True if all that is handed over is acknowledged, so that it is finished.
+    finish: bool,
     loaded: u64,
     refused: u64,
     unknown: u64,
@@ -54,6 +56,11 @@ enum Asked {
 }
 
 impl Users {
+    /// With `finish` they acknowledge all that is handed over to them.
+    pub(super) fn new(finish: bool) -> Self {
+        Self { finish, ..Self::default() }
+    }
+
     /// The machine has ended, or does not lead any more: what is not answered never will be.
     pub(super) fn forget(&mut self) {
         self.consumers.clear();
@@ -82,8 +89,15 @@ impl Users {
             0..4 if chance.percent(LOADED_PERCENT) => self.loads.load(node, chance)?,
             0..4 => self.publish(node, subject, chance)?,
             4 => self.cancel(node, chance)?,
-            5..9 => self.consume((node, true_now), subject, violations)?,
-            _ => self.acknowledge(node, subject, chance)?,
+            5..9 => {
+                self.consume((node, true_now), subject, violations)?;
+                self.acknowledge(node, subject, if self.finish { usize::MAX } else { 0 })?;
+            }
+            _ => {
+                let held = self.held.get(&subject).map_or(0, Vec::len);
+                let count = chance.below(held as u64 + 1);
+                self.acknowledge(node, subject, usize::try_from(count).unwrap_or(0))?;
+            }
         }
         node.step(16).map(drop)
     }
@@ -166,11 +180,10 @@ impl Users {
         Ok(())
     }
 
-    fn acknowledge(&mut self, node: &mut Node, subject: usize, chance: &mut Chance) -> Result<()> {
+    fn acknowledge(&mut self, node: &mut Node, subject: usize, count_max: usize) -> Result<()> {
         let Some((group, consumer)) = self.consumers.get(&subject).copied() else { return Ok(()) };
         let held = self.held.entry(subject).or_default();
-        let count = chance.below(held.len() as u64 + 1);
-        let mut offsets: Vec<u64> = held.drain(..usize::try_from(count).unwrap_or(0)).collect();
+        let mut offsets: Vec<u64> = held.drain(..count_max.min(held.len())).collect();
         offsets.sort_unstable();
         self.acknowledged += offsets.len() as u64;
         if offsets.is_empty() { Ok(()) } else { node.acknowledge(group, consumer, &offsets, 0) }
@@ -219,12 +232,13 @@ impl Users {
         let (stored, cancelled) = (self.stored.len() as u64, self.cancels.len() as u64);
         let (delivered, acknowledged) = (self.delivered.len() as u64, self.acknowledged);
         let (refused, unknown, loaded) = (self.refused, self.unknown, self.loaded);
-        Answered { stored, loaded, refused, unknown, cancelled, delivered, acknowledged, checkpoints: 0 }
+        Answered { stored, loaded, refused, unknown, cancelled, delivered, acknowledged, ..Answered::default() }
     }
 }
 
-/// Compares what the users of all machines were answered with the log of the group, in words.
-pub(super) fn judge<'a>(all: impl Iterator<Item = &'a Users> + Clone, ledger: &Ledger) -> Vec<String> {
+/// Compares what the users of all machines were answered with the log of the group, in words. With `forgets`, stores may have forgotten
+/// what was finished.
+pub(super) fn judge<'a>(all: impl Iterator<Item = &'a Users> + Clone, ledger: &Ledger, forgets: bool) -> Vec<String> {
     let mut found = Vec::new();
     let stored: BTreeMap<Sequence, u32> =
         all.clone().flat_map(|users| &users.stored).map(|(at, check)| (*at, *check)).collect();
@@ -232,7 +246,8 @@ pub(super) fn judge<'a>(all: impl Iterator<Item = &'a Users> + Clone, ledger: &L
     found.extend(lost.map(|lost| format!("{lost} was answered as stored, and is lost")));
     for users in all {
         for (command, outcome) in &users.cancels {
-            if ledger.outcome(*command) != Some(*outcome) {
+            let is_forgotten = forgets && *outcome == Outcome::NotFound && ledger.may_be_forgotten(*command);
+            if ledger.outcome(*command) != Some(*outcome) && !is_forgotten {
                 found.push(format!("the cancel {command} was answered with {outcome:?}, and that is not in the log"));
             }
         }
