@@ -19,6 +19,7 @@ mod interleaving;
 mod keys;
 mod load_files;
 mod merging;
+mod mixed_formats;
 mod moments;
 mod moving;
 mod planted;
