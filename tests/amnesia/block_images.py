@@ -192,7 +192,7 @@ class Replay:
     program: Path
     folder: Path
     seed: int
-    ends_when_wrong: bool = False
+    ends_when_shown: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
     stages: dict[str, list[Span]] = field(default_factory=dict)
     images: int = 0
@@ -200,6 +200,10 @@ class Replay:
     acknowledged: int = 0
     in_stage: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+
+    def shown(self) -> list[str]:
+        """The findings that show a fault. An image before the first delivery may be unfit, which shows nothing."""
+        return [wrong for wrong in self.wrong if SHOWN.search(wrong)]
 
     def try_image(self, name: str, event: int, choice: random.Random | None) -> None:
         image, path = self.folder / f"image-{name}", self.folder / f"ledger-{name}.jsonl"
@@ -256,7 +260,7 @@ def replay(state: Replay, images: int, workers: int) -> None:
     left = iter(moments(state.recorded, images, state.seed))
 
     def work() -> None:
-        while not (state.ends_when_wrong and state.wrong):
+        while not (state.ends_when_shown and state.shown()):
             with state.lock:
                 mine = next(left, None)
             if mine is None:
@@ -279,7 +283,7 @@ def lived(chosen: argparse.Namespace, extra: dict[str, Any], images: int) -> Rep
     program, daemon = chosen.program.resolve(), chosen.daemon.resolve()
     with tempfile.TemporaryDirectory(prefix="block-images-", dir=work_folder()) as folder:
         recorded = record(program, daemon, Path(folder), chosen.seed, extra)
-        state = Replay(recorded, program, Path(folder), chosen.seed, ends_when_wrong=bool(extra))
+        state = Replay(recorded, program, Path(folder), chosen.seed, ends_when_shown=bool(extra))
         replay(state, images, chosen.workers)
     return state
 
@@ -314,7 +318,7 @@ def main(arguments: list[str]) -> int:
     kept = not state.wrong and not missed
     for name, extra in PLANTED.items() if chosen.planted else ():
         faulty = lived(chosen, extra, PLANTED_IMAGES_MAX)
-        shown = [wrong for wrong in faulty.wrong if SHOWN.search(wrong)]
+        shown = faulty.shown()
         told = f"caught in {faulty.images} images: {shown[0][:160]}" if shown else f"NOT CAUGHT, {faulty.wrong}"
         say(f"block-images: planted {name}: {told}")
         kept = kept and bool(shown)
