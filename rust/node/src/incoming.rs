@@ -15,7 +15,7 @@ use crate::snapshot::outgoing::Exchange;
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const ASK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// What is received.
+/// The files of a snapshot, or those of a load.
 pub(crate) trait Received {
     /// Its files.
     fn files(&mut self) -> &mut IncomingFiles;
@@ -50,7 +50,7 @@ pub(crate) struct Incoming<R> {
     pause: Pause,
 }
 
-/// What is received, and from whom.
+/// A transfer under way, and the node that sends the files.
 pub(crate) struct Receiving<R> {
     pub(crate) from: NodeId,
     pub(crate) exchange: Exchange,
@@ -66,7 +66,7 @@ impl<R> Default for Incoming<R> {
 }
 
 impl<R: Received> Incoming<R> {
-    /// What is received.
+    /// The transfer under way.
     pub(crate) fn receiving(&self) -> Option<&Receiving<R>> {
         self.receiving.as_ref()
     }
@@ -125,7 +125,7 @@ impl<R: Received> Incoming<R> {
         taken.inspect_err(|_| self.fail(now))
     }
 
-    /// What was received, if all of it is here.
+    /// The transfer, if all of its files are here.
     pub(crate) fn take_whole(&mut self) -> Option<Receiving<R>> {
         if !self.is_whole() {
             return None;

@@ -36,7 +36,7 @@ impl<M: Machine> Copies<M> {
         if let Some(host) = self.hosts.get_mut(place).filter(|host| !host.machine.has_stopped()) {
             host.machine.receive(&runs, &parts);
             if host.machine.has_stopped() {
-                // What the machine has to say is heard with its next event.
+                // The violations of the machine are taken with its next event.
                 self.give(place, Event::Tick);
             }
         }

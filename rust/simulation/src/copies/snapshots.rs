@@ -79,7 +79,7 @@ impl<M: Machine> Copies<M> {
         for _ in 0..self.chance.between(1, PARTS_MAX) {
             let Some(next) = known.next() else { break };
             let Some(part) = self.hosts.get_mut(primary).and_then(|host| host.machine.part(to, next)) else {
-                // What the machine of the primary has to say is heard with its next event.
+                // The violations of the primary's machine are taken with its next event.
                 return self.give(primary, Event::Tick);
             };
             known.parts.push(part);
@@ -102,7 +102,7 @@ impl<M: Machine> Copies<M> {
             self.note(|| format!("{id} has adopted a snapshot, and knows {committed}"));
             self.give(place, Event::SnapshotAdopted(committed));
         } else {
-            // What the machine has to say is heard with its next event.
+            // The violations of the machine are taken with its next event.
             self.give(place, Event::Tick);
         }
         self.judge();

@@ -22,7 +22,7 @@ pub(super) struct Receiving {
     pub(super) from: NodeId,
     pub(super) exchange: (Epoch, u64),
     pub(super) offer: SnapshotOffer,
-    /// What has come.
+    /// The parts that have come.
     pub(super) parts: Vec<FilePart>,
 }
 

@@ -53,7 +53,7 @@ impl IncomingFiles {
     /// Writes a part. False if it is not the next one: it came twice, or one before it was lost.
     ///
     /// # Errors
-    /// `Corrupt` if a file is another one than its load names; `NewerFormat`; those of the storage. What has come must be dropped then.
+    /// `Corrupt` if a file is another one than its load names; `NewerFormat`; those of the storage. Drop the transfer then.
     pub fn take(&mut self, part: &FilePart) -> Result<bool> {
         let (is_next, end) = (self.next() == Some(part.place), part.end());
         let Some(next) = self.files.front().filter(|_| is_next && end > self.offset) else { return Ok(false) };

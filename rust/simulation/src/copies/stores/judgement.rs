@@ -1,4 +1,4 @@
-//! What all machines know at the end is compared with a plain reading of all batches that were ever committed. The machines have noted
+//! The state of all machines at the end is compared with a plain reading of all batches that were ever committed. The machines have noted
 //! them when they wrote them, and their logs may have lost the first ones.
 
 use super::StoreMachine;
@@ -8,7 +8,7 @@ use crate::ledger::Ledger;
 use crate::node::is_stopped;
 
 impl StoreMachine {
-    /// What differs, in words.
+    /// The differences, in words.
     pub(super) fn judge(machines: &[&Self]) -> Vec<String> {
         let (mut ledger, mut found) = (Ledger::default(), Vec::new());
         let batches = machines.first().map_or(&[][..], |first| &first.batches);

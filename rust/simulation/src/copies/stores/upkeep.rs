@@ -14,7 +14,7 @@ use delaymq_core::units::Millis;
 pub(super) struct Upkeep {
     /// The checkpoint that is under way.
     pub(super) checkpoint: Option<CheckpointWork>,
-    /// What no checkpoint needs.
+    /// The files that no checkpoint needs.
     removable: Removable,
 }
 
