@@ -355,6 +355,8 @@ faults! {
     HoleForgetsCopied,
     /// A message that becomes ready while its payload is copied does not hold the file of the original.
     ReadyForgetsCopied,
+    /// A checkpoint that copied payloads goes by the position of the feed alone, and not by the ready facts in flight.
+    FeedSaysWhatIsKnown,
     /// Retention removes messages that an archive has not read yet.
     ArchiveMarkIgnored,
     /// Zeros are accepted as a record.

@@ -4,8 +4,9 @@
 
 use crate::rig::{Place, Rig, bodies_of, lean, sees};
 use delaymq_core::planted::Planted;
-use delaymq_core::store::{OwnerOptions, Receipt};
-use delaymq_simulation::node::{Due, NodeOptions};
+use delaymq_core::run::LoadName;
+use delaymq_core::store::{OwnerOptions, Receipt, name_hash};
+use delaymq_simulation::node::{Due, NewRow, NodeOptions, stage};
 
 const NAMES: (&str, &str) = ("s", "g");
 const RETRIES: &str = "%RETRY%s%g";
@@ -152,4 +153,38 @@ fn what_becomes_ready_while_it_is_copied_and_again_keeps_its_payload() {
 fn a_payload_that_is_copied_stays_for_what_becomes_ready_meanwhile() {
     what_becomes_ready_while_it_is_copied_and_again_keeps_its_payload();
     sees(Planted::ReadyForgetsCopied, what_becomes_ready_while_it_is_copied_and_again_keeps_its_payload);
+}
+
+/// Its ready fact is proposed, and a load that is due earlier is adopted before the fact is applied.
+fn what_is_in_flight_while_its_payload_is_copied_keeps_it() {
+    let mut world = World::new(lean(), false);
+    world.fill();
+    let rig = &mut world.rig;
+    let row = NewRow { subject: "loaded".to_owned(), due: rig.clock.read().wall, body: b"a load".to_vec() };
+    let name = LoadName { staged: row.due, nonce: [7; 16] };
+    let runs = stage(rig.disk.shared().as_ref(), &[row], name, 1).unwrap();
+    assert!(rig.node().begin_checkpoint());
+    rig.node().load(name_hash("", "job"), &runs).unwrap().unwrap();
+    rig.node().commit().unwrap();
+    rig.clock.advance(LATER_MS);
+    let now = rig.clock.read();
+    rig.node().look(now);
+    assert_eq!(rig.node().step(10).unwrap().proposed, 1);
+    rig.node().commit().unwrap();
+    assert_eq!(rig.node().apply(1).unwrap(), 1, "the feed goes back to the load");
+    while !rig.node().checkpoint_piece(40).unwrap() {}
+    assert!(rig.node().begin_checkpoint());
+    rig.settle();
+    while !rig.node().checkpoint_piece(40).unwrap() {}
+    world.fill();
+    world.rig.checkpoint();
+    world.rig.checkpoint();
+    assert_eq!(world.comes(), ["the one"]);
+    assert_eq!(world.rig.node().owner().state().voided, 0);
+}
+
+#[test]
+fn a_payload_that_is_copied_stays_for_what_is_in_flight_while_the_feed_goes_back() {
+    what_is_in_flight_while_its_payload_is_copied_keeps_it();
+    sees(Planted::FeedSaysWhatIsKnown, what_is_in_flight_while_its_payload_is_copied_keeps_it);
 }

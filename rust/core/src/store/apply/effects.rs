@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::planted::{Planted, is_on};
 use crate::run::DamagedBlock;
 use crate::storage::Storage;
 use crate::store::names::subjects::Subjects;
@@ -176,6 +177,15 @@ impl Effects {
     /// Returns the least key whose ready fact is proposed and not applied.
     pub(in crate::store) fn least_in_flight(&self) -> Option<DueKey> {
         self.in_flight.iter().flatten().map(Entry::key).min()
+    }
+
+    /// Returns the time up to which due messages are known with the places of their payloads: in the feed's hand, or in
+    /// a ready fact that is proposed and not applied. The feed's position alone does not say it, since the feed goes
+    /// back when a loaded run is adopted, and the facts that it proposed before stay in flight.
+    pub(in crate::store) fn known_until(&self) -> Millis {
+        let in_flight =
+            self.in_flight.iter().flatten().map(Entry::due).filter(|_| !is_on(Planted::FeedSaysWhatIsKnown));
+        in_flight.fold(self.feed.position().due, Millis::max)
     }
 
     /// Notes a ready fact in flight.

@@ -31,7 +31,7 @@ impl Owner {
         let number = self.next_checkpoint;
         self.next_checkpoint = number.saturating_add(1);
         let feed = FeedPlace {
-            loaded_until: self.effects.feed.position().due,
+            loaded_until: self.effects.known_until(),
             resume_from: self.effects.feed.resume_from(self.effects.least_in_flight()),
         };
         let keeping = self.keeping();
@@ -78,7 +78,7 @@ impl Owner {
         // The feed may have an entry that was moved out of a merged run, with the old place of its payload, however
         // early the run's row was due.
         let had_origins = self.install_merge(merged, &subjects, merge_failure.as_deref());
-        if had_origins || self.effects.feed.position().due > copy_after {
+        if had_origins || self.effects.known_until() > copy_after {
             self.effects.payloads_moved(self.state.position.trusted);
         }
         self.state.dispatch.install(dispatch_run, self.options.ready_entries_max);

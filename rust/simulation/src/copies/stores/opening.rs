@@ -23,14 +23,19 @@ const KEEP_FINISHED_MS: u64 = 1_000;
 /// Bytes of a part of a file.
 const LOAD_PART_BYTES: usize = 300;
 
-/// Without retention, finished messages are kept for longer than a history lasts.
+/// Without retention, finished messages are kept for longer than a history lasts. With it, checkpoints also copy the
+/// payloads of messages that become due while a checkpoint is written.
 pub(super) fn options(retention: bool) -> NodeOptions {
     NodeOptions { segment_bytes: SEGMENT_BYTES, owner: owner_options(retention), ..NodeOptions::default() }
 }
 
 fn owner_options(retention: bool) -> OwnerOptions {
     let all = OwnerOptions { checkpoint_bytes: u64::MAX, checkpoint_facts: u64::MAX, ..OwnerOptions::default() };
-    if retention { OwnerOptions { keep_finished_ms: KEEP_FINISHED_MS, ..all } } else { all }
+    if retention {
+        OwnerOptions { keep_finished_ms: KEEP_FINISHED_MS, copy_after_ms: KEEP_FINISHED_MS, ..all }
+    } else {
+        all
+    }
 }
 
 pub(super) fn open(disk: &Disk, is_copy: bool, retention: bool) -> Result<Follower> {
