@@ -124,6 +124,7 @@ class Timed:
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
+        self._is_over = False
 
     def run(self, function: Callable[[], None]) -> bool:
         """False where the function ended before that time."""
@@ -134,11 +135,15 @@ class Timed:
         except KeyboardInterrupt:
             return True
         finally:
+            # A signal that comes now must not set the timer again: the handler before would get the next one.
+            self._is_over = True
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         return False
 
     def _handle(self, _number: int, frame: FrameType | None) -> None:
+        if self._is_over:
+            return
         if frame is not None and str(frame.f_globals.get("__name__")).startswith("delaymq."):
             raise KeyboardInterrupt
         signal.setitimer(signal.ITIMER_REAL, SOON_S)

@@ -165,11 +165,12 @@ def test_an_answer_that_is_lost_has_its_code(tmp_path: Path) -> None:
         with peer(cut) as url:
             ended = command("publish", "a", "x", "--server", url)
             assert (ended.returncode, ended.stdout) == (10, "")
-            assert "before the answer came: it may have been done or not" in ended.stderr.splitlines()[-1]
+            # A report of the lost connection may come after it.
+            assert "before the answer came: it may have been done or not" in ended.stderr
             given = b'{"body": "1"}\n{"body": "2"}\n'
             ended = command("publish", "a", "--jsonl", "-", "--server", url, given=given)
             assert ended.returncode == 10
-            assert "delaymq: lines 1 and following: " in ended.stderr.splitlines()[-1]
+            assert "delaymq: lines 1 and following: " in ended.stderr
         assert json.loads(command("status", "--json", *place).stdout)["ready"] == 3
 
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use delaymq_coordinator::encode;
+use delaymq_coordinator::{Coordinator, CoordinatorError, encode};
 use delaymq_core::error::Error;
 use delaymq_core::message_log::{Identity, Stream};
 use delaymq_core::replication::{NodeId, Reading, Register, SwapAnswer, Version};
@@ -29,6 +30,22 @@ pub(crate) struct OpenedCopy {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) lock: StoreLock,
     pub(crate) identity: Identity,
+}
+
+/// How often a node that starts reads the register where no endpoint answers, and the pause between two tries.
+const FIRST_READS: u32 = 4;
+const FIRST_READS_PAUSE: Duration = Duration::from_millis(500);
+
+/// Reads the register for a node that starts. A link that loses packets, or a coordinator that starts at the same time,
+/// does not end the node at once.
+pub(crate) fn first_reading(coordinator: &dyn Coordinator) -> Result<Option<Reading>, CoordinatorError> {
+    for _ in 1..FIRST_READS {
+        match coordinator.read() {
+            Err(CoordinatorError::Unreachable { .. }) => std::thread::sleep(FIRST_READS_PAUSE),
+            answer => return answer,
+        }
+    }
+    coordinator.read()
 }
 
 /// Makes the first copy of a new group in the folder `path`, or takes the closed store that is there, and writes the register. A
@@ -154,4 +171,41 @@ pub(crate) fn register_shown(reading: &Reading) -> Value {
         fields.insert("version".to_owned(), json!(reading.version.0));
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A coordinator of which the first reads are lost.
+    struct Unreachable {
+        lost: u32,
+        reads: AtomicU32,
+    }
+
+    impl Coordinator for Unreachable {
+        fn read(&self) -> Result<Option<Reading>, CoordinatorError> {
+            let read = self.reads.fetch_add(1, Ordering::Relaxed);
+            if read < self.lost { Err(CoordinatorError::Unreachable { reasons: Vec::new() }) } else { Ok(None) }
+        }
+
+        fn swap(&self, _expected: Version, _value: &Register) -> Result<SwapAnswer, CoordinatorError> {
+            Err(CoordinatorError::Unreachable { reasons: Vec::new() })
+        }
+
+        fn changed(&self, _since: Version, _at_most: Duration) -> Result<bool, CoordinatorError> {
+            Err(CoordinatorError::Unreachable { reasons: Vec::new() })
+        }
+    }
+
+    #[test]
+    fn a_node_starts_although_its_first_reads_of_the_register_are_lost() {
+        for (lost, is_read) in [(0, true), (3, true), (4, false)] {
+            let coordinator = Unreachable { lost, reads: AtomicU32::new(0) };
+            assert_eq!(first_reading(&coordinator).is_ok(), is_read);
+            assert_eq!(coordinator.reads.into_inner(), (lost + 1).min(4));
+        }
+    }
 }

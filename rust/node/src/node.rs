@@ -18,7 +18,7 @@ use delaymq_server::{ClusterPages, Places, Stopped};
 
 use crate::copy::Copy;
 use crate::events::{Events, Incoming};
-use crate::group::open_or_join;
+use crate::group::{first_reading, open_or_join};
 use crate::held;
 use crate::interface::{ClusterOptions, NodeError, NodeOptions, NodeReport};
 use crate::member::{Addresses, Member, Parts};
@@ -70,7 +70,8 @@ impl Node {
         must_be_durable(store.durability)?;
         let coordinator = cluster.coordinator.open()?;
         let place = cluster.coordinator.place();
-        let reading = coordinator.read()?.ok_or_else(|| NodeError::NoGroup { register: place.clone() })?;
+        let reading =
+            first_reading(coordinator.as_ref())?.ok_or_else(|| NodeError::NoGroup { register: place.clone() })?;
         let advertised = server.advertised_address.clone();
         let listening = Places::take(server)?.listen()?;
         let opened = open_or_join(&path, store.segment_bytes, (&reading, place))?;

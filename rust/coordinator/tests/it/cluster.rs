@@ -1,12 +1,13 @@
 //! A real etcd of three members on loopback, started and ended by a test.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use delaymq_coordinator::{Coordinator, EtcdCoordinator, EtcdOptions, EtcdTls};
+
+use crate::ports::free_ports;
 
 /// How long the cluster may take to be ready. A busy machine takes long; the wait ends as soon as it is.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -23,12 +24,6 @@ pub(crate) struct Cluster {
     folder: tempfile::TempDir,
     members: Vec<Member>,
     tls: Option<EtcdTls>,
-}
-
-/// Ports that were free a moment ago, all different.
-fn free_ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
 impl Cluster {

@@ -4,5 +4,6 @@
 mod cluster;
 mod etcd;
 mod files;
+mod ports;
 mod samples;
 mod values;

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may")]
 
 mod beginnings;
+#[path = "../../../coordinator/tests/it/ports.rs"]
+mod ports;
 mod roles;
 mod support;
 mod versions;

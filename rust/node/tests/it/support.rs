@@ -1,6 +1,6 @@
 //! A group of nodes on loopback.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use delaymq_node::{ClusterOptions, CoordinatorOptions, Node, NodeError, NodeOpti
 use delaymq_peers::PeerAddress;
 use delaymq_server::ServerOptions;
 use serde_json::Value;
+
+use crate::ports::free_ports;
 
 /// How long a group may take for something. A busy machine takes long; the wait ends as soon as it is so.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -23,17 +25,12 @@ pub(crate) struct Group {
     nodes: Vec<Option<Node>>,
 }
 
-/// Addresses that were free a moment ago, all different.
-fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap()).collect()
-}
-
 impl Group {
     /// A group of so many nodes, whose first copy is that of the first node. None runs yet.
     pub(crate) fn new(count: usize, min_copies: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let group = Self { folder, addresses: free_addresses(count), nodes: (0..count).map(|_| None).collect() };
+        let addresses = free_ports(count).into_iter().map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect();
+        let group = Self { folder, addresses, nodes: (0..count).map(|_| None).collect() };
         create_group(&group.path(0), SEGMENT_BYTES, &group.register(), min_copies).unwrap();
         group
     }
