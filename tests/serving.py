@@ -76,6 +76,10 @@ class Served:
         """The server as two words of a command line."""
         return "--server", self.url
 
+    def change(self, **changed: str) -> None:
+        """Gives it these environment variables from its next start on, besides its own."""
+        self._changed = {**self._changed, **changed}
+
     def start(self) -> None:
         """Starts it and waits until it listens; again on the same ports."""
         whole = arguments_of("serve", "--store", str(self.folder), "--json", *self._arguments)

@@ -38,6 +38,8 @@ impl FileStorage {
     /// # Errors
     /// `Storage` if the folder does not exist or cannot be created.
     pub fn open(root: &Path, create: bool) -> Result<Self> {
+        #[cfg(feature = "planted")]
+        crate::failpoints::plant_in_process()?;
         let name = root.display().to_string();
         let is_new = match rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(_) => create && !root.join(IDENTITY_PATH).exists(),
