@@ -15,6 +15,7 @@ from delaymq.demo.frames import FrameWriter, Kind
 from delaymq.demo.publishers import PUBLISHERS, Publishers
 from delaymq.demo.settings import Orders
 from delaymq.demo.worker import reporting_failures, start_threads
+from delaymq.errors import Closed
 
 
 class LostConnections(logging.Handler):
@@ -91,7 +92,13 @@ class Remote:
                     return
             self._consumers.flush_once(always_flush=True)
             self._frames.send(Kind.LOST)
-            self._report_opened()
+            try:
+                self._report_opened()
+            except Closed:
+                # The parent has given up the run before the server answered.
+                if not self._stopping.is_set():
+                    raise
+                return
 
     def _report_opened(self) -> None:
         """Waits until the server answers, and reports its recovery."""
