@@ -41,10 +41,10 @@ class Worker:
     _reader: FrameReader = field(default_factory=FrameReader)
 
     @classmethod
-    def start(cls, module: str, orders: Orders) -> Self:
-        """Starts a process with its orders."""
+    def start(cls, module: str, orders: Orders, pipe_bytes: int = PIPE_BYTES) -> Self:
+        """Starts a process with its orders. It waits while so many bytes of its reports are not read."""
         ours, theirs = os.pipe()
-        fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        fcntl.fcntl(ours, fcntl.F_SETPIPE_SZ, pipe_bytes)
         command = [sys.executable, "-m", module, str(theirs)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs], start_new_session=True)
         os.close(theirs)

@@ -14,6 +14,9 @@ from delaymq.demo.settings import Settings
 
 CONSUMING = 2  # processes that share the subjects
 ALL_PUBLISHED = "all is published"
+# On a busy machine the parent reads late. With room for more than some thousand messages, the process that publishes is
+# done before the parent knows that a kill is due.
+PUBLISHED_PIPE_BYTES = 16 << 10
 
 
 class ServedConductor(Conducting):
@@ -60,9 +63,11 @@ class ServedConductor(Conducting):
         """Starts one worker that publishes, and some that consume."""
         orders = self._settings.orders(self._server.url)
         consuming = [replace(orders, publishes=False, share=share, shares=CONSUMING) for share in range(CONSUMING)]
-        for one in [*consuming, replace(orders, shares=0)]:
-            self._workers.append(Worker.start("delaymq.demo.remote", one))
-            ending.callback(self._workers[-1].close)
+        module = "delaymq.demo.remote"
+        self._workers += [Worker.start(module, one) for one in consuming]
+        self._workers.append(Worker.start(module, replace(orders, shares=0), PUBLISHED_PIPE_BYTES))
+        for worker in self._workers:
+            ending.callback(worker.close)
 
     def _kill_is_due(self) -> bool:
         all_reconnected = self._opened == len(self._workers)
