@@ -1,4 +1,4 @@
-//! What a test from outside plants in this process: the failpoint at which it kills itself, a fault of the core, and the
+//! A test from outside plants this in a process: the failpoint at which it kills itself, a fault of the core, and the
 //! format that it knows. Only builds with the feature `planted` have this. The environment chooses, when the first store
 //! or folder is opened.
 //!
