@@ -13,7 +13,7 @@ use delaymq_engine::{Durability, Store};
 use delaymq_server::{Listening, Server, ServerError, Standby};
 
 use crate::support::group::{Group, end, listening, opened, pinged};
-use crate::support::{Client, PATIENCE, is_closed, options, page, store_options};
+use crate::support::{Client, PATIENCE, eventually, is_closed, metric_at, options, page, store_options};
 
 const ROUNDS: usize = 20;
 
@@ -86,7 +86,8 @@ fn a_server_that_still_answers_leaves_new_connections_to_the_next() {
         producer.publish("order", &[&vec![7; 1 << 20]], 0);
     }
     old.subscribe(1, "order", "g", 1_000);
-    old.socket.peek(&mut [0; 1]).unwrap();
+    let http = server.http_address().unwrap();
+    eventually("a full socket", || metric_at(http, "sent_messages") > 8);
     server.stop(PATIENCE);
     assert!(is_closed(&producer.socket));
     let mut new = turns.connect();

@@ -96,7 +96,12 @@ pub(crate) fn page_with(address: SocketAddr, request: &str, fields: &str) -> (u1
 /// One value of `/metrics`, or the sum of those that differ in their labels. A counter may be named
 /// without its `_total`.
 pub(crate) fn metric(served: &Served, name: &str) -> u64 {
-    let (_, text) = page(served.server.http_address().unwrap(), "GET /metrics");
+    metric_at(served.server.http_address().unwrap(), name)
+}
+
+/// As [`metric`], where only the address of the pages is known.
+pub(crate) fn metric_at(http: SocketAddr, name: &str) -> u64 {
+    let (_, text) = page(http, "GET /metrics");
     let names = [format!("delaymq_{name}"), format!("delaymq_{name}_total")];
     assert!(names.iter().any(|name| text.contains(&format!("# TYPE {name} "))), "there is no {name}");
     let lines = text.lines().filter(|line| names.iter().any(|name| line.split([' ', '{']).next() == Some(name)));
