@@ -75,9 +75,14 @@ BUILDING := $(VENV)/.building
 # What builds the site of the documents: Sphinx, in an environment of its own.
 DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
+# What the source distribution has in it.
+SOURCES := target/sources
+COMPILED_HERE = CARGO_TARGET_DIR="$(CURDIR)/target" PATH="$(CURDIR)/$(BIN):$$PATH"
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
-# Where Python finds the build that `make test` tests.
+# The build that `make test` tests, whose lines are counted: those of the planted build beside it are not.
+TESTED_PACKAGES := target/tested
+# Where Python finds it.
 TEST_BUILD_PATH = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/delaymq_test_build.pth
 # A build in which faults can be planted and that ends itself at failpoints; nobody is given it.
 PLANTED := target/planted/.built
@@ -173,7 +178,9 @@ test-python-of-build: export TEST_BUILD_OF_DELAYMQ = 1
 test-python-of-build: $(TOOLS) $(FUZZED) $(PLANTED)
 	rm -f $(INSTALLED) "$(TEST_BUILD_PATH)"
 	$(BIN)/python -m pip uninstall --quiet --yes delaymq 2>/dev/null
-	echo "$(CURDIR)/target/planted/packages" >"$(TEST_BUILD_PATH)"
+	rm -rf $(TESTED_PACKAGES)
+	cp -al target/planted/packages $(TESTED_PACKAGES)
+	echo "$(CURDIR)/$(TESTED_PACKAGES)" >"$(TEST_BUILD_PATH)"
 	printf '#!/bin/sh\nexec "%s" -m delaymq "$$@"\n' "$(CURDIR)/$(BIN)/python" >$(BIN)/delaymq
 	chmod +x $(BIN)/delaymq
 	$(PYTEST)
@@ -339,7 +346,7 @@ dist: $(DIST) ## The wheel (abi3: one for every Python from 3.11), what it is ma
 	ls -l dist
 
 .PHONY: dist-test
-dist-test: $(TOOLS) $(INSTALLED) $(FROM_SOURCES) ## Build a wheel from the source distribution; run the README with it and nothing else
+dist-test: $(TOOLS) $(INSTALLED) $(FROM_SOURCES) ## Let pip build a wheel from the source distribution; run the README with it and nothing else
 	DELAYMQ_WHEEL="$$(ls dist/*.whl)" DELAYMQ_WHEEL_FROM_SOURCES="$$(ls target/from_sources/*.whl)" \
 	  $(BIN)/python -m pytest tests/end_to_end/test_wheel.py -k sources
 
@@ -428,10 +435,14 @@ $(DOCUMENTING): requirements-docs.txt
 	$(@D)/bin/python -m pip install --quiet --require-hashes -r requirements-docs.txt
 	touch $@
 
+# The wheel is built from what the source distribution has in it and from nothing else, so that a file which that lacks is missed here. Its files
+# get new times, by which Cargo sees what changed.
 $(DIST): $(BUILDING) $(WHEEL_SOURCES)
-	rm -rf dist
-	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist $(DIST_ARGS)
+	rm -rf dist $(SOURCES)
+	mkdir -p $(SOURCES)
 	$(BIN)/maturin sdist --out dist
+	tar -xmf dist/delaymq-*.tar.gz --strip-components=1 -C $(SOURCES)
+	cd $(SOURCES) && $(COMPILED_HERE) maturin build --release --locked --interpreter python --out "$(CURDIR)/dist"
 	$(BIN)/python packaging/supply_chain.py bill dist/*.whl
 	touch $@
 
@@ -446,11 +457,10 @@ $(INSTALLED): $(DIST)
 $(SIMULATION):
 	cargo build $(TESTED) --bin delaymq-simulation
 
-# As who has no wheel for his machine builds one, with the tools that are here and no network but for crates.
+# As pip builds a wheel where there is none for a machine, with the tools that are here. All is compiled already.
 $(FROM_SOURCES): $(DIST)
 	rm -rf $(@D)
-	CARGO_TARGET_DIR=$(CURDIR)/target PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel --quiet --no-deps --no-index \
-	  --no-build-isolation --wheel-dir $(@D) dist/delaymq-*.tar.gz
+	$(COMPILED_HERE) $(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir $(@D) ./$(SOURCES)
 	touch $@
 
 $(FUZZED): $(RUST_SOURCES)

@@ -15,9 +15,9 @@ import pytest
 
 from commanding import uncounted
 
-# One Java machine serves all tests of the first two, and one list of crates those of the third; each process that had
-# some of them would start another Java machine, or make another list.
-TOGETHER = ("spark", "java_client", "test_supply_chain.py")
+# One Java machine serves all tests of each of the first three, and one list of crates those of the last; each process
+# that had some of them would start another Java machine, or make another list.
+TOGETHER = ("spark/jobs", "spark", "java_client", "test_supply_chain.py")
 HERE = Path(__file__).parent
 SAID_FROM_SECONDS = 60
 """What takes less says nothing of its minutes."""
@@ -42,8 +42,8 @@ def group_of(nodeid: str) -> str:
     """The tests that one process has: those of a folder or a file of `TOGETHER`, or else one. By files, the last one
     would have some that are few and wait for long, and the others nothing.
     """
-    file = Path(nodeid.partition("::")[0])
-    return next((name for name in TOGETHER if name in file.parts), nodeid)
+    file = f"/{nodeid.partition('::')[0]}/"
+    return next((name for name in TOGETHER if f"/{name}/" in file), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

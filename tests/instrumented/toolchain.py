@@ -90,7 +90,8 @@ class Tests:
 
     def _environment(self) -> dict[str, str]:
         flags = " ".join(filter(None, (os.environ.get("RUSTFLAGS"), self.flags)))
-        return {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": flags, "CARGO_INCREMENTAL": "0", **self.changes}
+        lines = f"CARGO_PROFILE_{PROFILE.upper().replace('-', '_')}_DEBUG"  # a sanitizer names the lines of all calls
+        return {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": flags, "CARGO_INCREMENTAL": "0", lines: "1", **self.changes}
 
     def programs(self) -> list[Path]:
         """Builds them; what was built."""

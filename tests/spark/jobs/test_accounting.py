@@ -18,7 +18,7 @@ from delaymq.spark.jobs.audit import PERCENTILES, Audit, audited, percentiles
 from delaymq.spark.jobs.discrepancies import discrepancies
 from delaymq.spark.plan import Part, TableOptions
 from delaymq.testing import Clock
-from spark import planting
+from spark.jobs import planting
 from tables import stores
 from tables.worlds import Step, World, histories
 

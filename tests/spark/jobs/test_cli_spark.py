@@ -16,7 +16,7 @@ from commanding import command
 from crafting import flip
 from end_to_end.test_cli_json import promised, shape
 from java import quick_java, require_java_here
-from spark import planting
+from spark.jobs import planting
 
 MESSAGES = 120
 

@@ -11,7 +11,7 @@ import delaymq.testing
 from crafting import one, until_told
 from delaymq import Publish
 from delaymq.testing import Clock
-from spark.test_accounting import audit_of
+from spark.jobs.test_accounting import audit_of
 from tables import oracle
 from tables.oracle_deliveries import Deliveries
 

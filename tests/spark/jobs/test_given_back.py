@@ -18,8 +18,8 @@ from delaymq.spark.jobs.audit import Audit
 from delaymq.spark.jobs.retry_findings import Moment, of_given_back
 from delaymq.testing import Clock
 from format_reader.records import Record
-from spark import planting
-from spark.test_accounting import audit_of, kinds_of, told
+from spark.jobs import planting
+from spark.jobs.test_accounting import audit_of, kinds_of, told
 from tables.oracle import moment
 from tables.oracle_deliveries import Deliveries
 from tables.replaying import Entry

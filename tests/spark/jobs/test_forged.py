@@ -12,8 +12,8 @@ import pytest
 import delaymq
 from delaymq.spark.jobs import accounting
 from delaymq.tables import Range, read_range
-from spark import forging, planting
-from spark.test_accounting import audit_of, kinds_of
+from spark.jobs import forging, planting
+from spark.jobs.test_accounting import audit_of, kinds_of
 
 
 def test_what_is_given_again_after_an_acknowledgement_is_doubled(tmp_path: Path) -> None:
