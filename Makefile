@@ -359,39 +359,32 @@ clean: ## Remove what was built
 ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, torture, a short demo; with the minutes of each
 	@$(PARTS) \
 	part "tools" $(MAKE) --no-print-directory $(TOOLS); \
-	part "lint, and the wheel" lanes ci-lint ci-wheel; \
-	part "programs of the tests are built, next to failovers" lanes ci-programs ci-failovers; \
+	part "lint and the programs of the tests, next to the wheel and failovers" lanes ci-programs ci-wheel; \
 	part "tests, next to what computes and what waits" lanes ci-rust ci-computing ci-python ci-waiting; \
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # Lanes that `make ci` runs next to each other. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile
 # at length in one folder. The tests of Python, of which the process with the tests of Spark takes longest, and the harnesses leave the processors
 # idle for half the time, each alone: so the tests of Rust and what computes run next to them.
-.PHONY: ci-programs ci-failovers ci-lint ci-wheel ci-rust ci-computing ci-python ci-waiting
-ci-lint:
+.PHONY: ci-programs ci-wheel ci-rust ci-computing ci-python ci-waiting
+ci-programs:
 	@$(PARTS) \
 	part "lint" logged lint lint; \
-	part "supply chain" logged supply-chain supply-chain
+	part "supply chain" logged supply-chain supply-chain; \
+	part "programs" logged programs test-programs
 
 ci-wheel:
 	@$(PARTS) \
 	part "wheel and source distribution" logged wheel $(INSTALLED); \
-	part "documents" logged documents docs
+	part "documents" logged documents docs; \
+	part "failovers" logged failovers failovers; \
+	part "steadiness" logged steadiness steadiness
 
 ci-python:
 	@$(PARTS) \
 	part "tests of Python, wheel of dist/" logged python test-python; \
-	part "wheel from the source distribution" logged from-sources dist-test; \
+	part "wheel that pip builds" logged from-sources dist-test; \
 	part "benches, each once" logged benches test-benches
-
-ci-programs:
-	@$(PARTS) \
-	part "programs" logged programs test-programs
-
-ci-failovers:
-	@$(PARTS) \
-	part "failovers" logged failovers failovers; \
-	part "steadiness" logged steadiness steadiness
 
 ci-rust:
 	@$(PARTS) \
