@@ -102,15 +102,18 @@ def read_events(path: Path) -> list[Event]:
 
 
 def watch(disk: FileSystem, told: Path, store: Path, process: subprocess.Popen[bytes]) -> list[Look]:
-    """Looks at both until the process ends."""
-    looks, began = [], time.monotonic()
-    while process.poll() is None and time.monotonic() - began < ENDS_WITHIN_S:
+    """Looks at both until the process ends, and once then: on a busy machine, it tells much after the look before."""
+
+    def look() -> Look:
         before = told.stat().st_size
         shown = picture(store)
-        events = disk.tell("mark")["events"]
-        looks.append(Look(before, events, told.stat().st_size, shown))
+        return Look(before, disk.tell("mark")["events"], told.stat().st_size, shown)
+
+    looks, began = [], time.monotonic()
+    while process.poll() is None and time.monotonic() - began < ENDS_WITHIN_S:
+        looks.append(look())
         time.sleep(0.0005)
-    return looks
+    return [*looks, look()]
 
 
 def record(program: Path, daemon: Path, folder: Path, seed: int, extra: dict[str, Any]) -> Recorded:

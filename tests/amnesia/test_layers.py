@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from amnesia import filesystem
-from amnesia.block_images import SECTOR, Look, Recorded, image_at, ledger_so_far, moments
+from amnesia.block_images import SECTOR, Look, Recorded, image_at, ledger_so_far, moments, watch
 from amnesia.io_errors import KINDS, how_it_ended
 from amnesia.served_errors import WHEN, Rig
 from amnesia.stages import Picture, picture, spans
@@ -60,6 +62,30 @@ def test_answers_are_certain_only_once_they_were_looked_at_before_the_event() ->
     recorded = Recorded(b"", [], [(lines, ends, [Look(20, 5, 20), Look(40, 9, 40), Look(50, 11, 50)])])
     told = [(line["kind"], line.get("id")) for line in ledger_so_far(recorded, 7)]
     assert told == [("publish", "1"), ("published", "1"), ("publish", "2"), ("stop", None)]
+
+
+def test_a_life_that_told_much_after_its_last_look_is_not_over_before_its_last_write(tmp_path: Path) -> None:
+    """A busy machine looked at nothing for the last ten milliseconds: the answer came with the ninth event."""
+    lines = [
+        {"kind": "publish", "id": "1", "at_ms": 1},
+        {"kind": "published", "id": "1", "result": "acknowledged", "at_ms": 1},
+    ]
+    told = tmp_path / "told"
+    told.write_bytes(b"x" * 20)
+
+    class Disk(filesystem.FileSystem):
+        def __init__(self) -> None:
+            """There is no disk, and nine events."""
+
+        def tell(self, _words: str) -> dict[str, int]:
+            return {"events": 9}
+
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+        looks = watch(Disk(), told, tmp_path, ended)
+    recorded = Recorded(b"", [], [(lines, [10, 20], looks), ([{"kind": "ended", "at_ms": 2}], [10], [])])
+    assert "published" not in {line["kind"] for line in ledger_so_far(recorded, 8)}
+    assert "published" in {line["kind"] for line in ledger_so_far(recorded, 9)}
 
 
 def test_a_planted_fault_is_caught_by_what_is_lost_and_not_by_words() -> None:
