@@ -448,7 +448,7 @@ $(INSTALLED): $(DIST)
 # Cargo knows whether it is up to date.
 .PHONY: $(SIMULATION)
 $(SIMULATION):
-	cargo build $(TESTED) --bin delaymq-simulation
+	cargo build $(TESTED) --bin delaymq-simulation --example tortured # an example brings the features that tests have, so that these are used
 
 # As pip builds a wheel where there is none for a machine, with the tools that are here. All is compiled already.
 $(FROM_SOURCES): $(DIST)
@@ -457,7 +457,7 @@ $(FROM_SOURCES): $(DIST)
 	touch $@
 
 $(FUZZED): $(RUST_SOURCES)
-	cargo build $(TESTED) --bin delaymq-fuzz --example tortured # an example brings the features that tests have
+	cargo build $(TESTED) --bin delaymq-fuzz --example tortured # see $(SIMULATION)
 	mkdir -p $(@D)
 	cp $(PLANTED_FOLDER)/delaymq-fuzz $@
 
