@@ -19,8 +19,9 @@ use crate::store::recovery::check_segments;
 use crate::store::recovery::visible_state::visible_state;
 use crate::units::Sequence;
 
-/// Bytes that are written before they are synced. More at once would hold up the commits of others for longer, where they share the disk.
-const UNSYNCED_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that are written before they are synced. More at once would hold up the commits of others for longer, where they share the disk:
+/// with 1 MiB, the 99th percentile of a publish doubles meanwhile.
+const UNSYNCED_BYTES_MAX: u64 = 256 << 10;
 
 /// See the module.
 pub struct IncomingSnapshot {

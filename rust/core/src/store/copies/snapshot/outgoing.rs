@@ -11,8 +11,8 @@ use crate::store::checkpoint::paths::checkpoint_path;
 use crate::store::recovery::newest::newest_checkpoint;
 use crate::units::{SegmentNumber, Sequence};
 
-/// Bytes that are read, and sent, at once.
-const PART_BYTES: usize = 1 << 20;
+/// Bytes that are read, and sent, at once: as many as the other node writes before it syncs them.
+const PART_BYTES: usize = 256 << 10;
 /// The most zeros that one part stands for.
 const ZEROS_MAX: u64 = 8 << 20;
 
