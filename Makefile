@@ -75,14 +75,14 @@ BUILDING := $(VENV)/.building
 # What builds the site of the documents: Sphinx, in an environment of its own.
 DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
-# What the source distribution has in it.
+# The files of the source distribution.
 SOURCES := target/sources
 COMPILED_HERE = CARGO_TARGET_DIR="$(CURDIR)/target" PATH="$(CURDIR)/$(BIN):$$PATH"
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
 # The build that `make test` tests, whose lines are counted: those of the planted build beside it are not.
 TESTED_PACKAGES := target/tested
-# Where Python finds it.
+# The file that names it to Python.
 TEST_BUILD_PATH = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/delaymq_test_build.pth
 # A build in which faults can be planted and that ends itself at failpoints; nobody is given it.
 PLANTED := target/planted/.built
@@ -364,7 +364,7 @@ ci: ## What .ci/run runs: lint, release wheel, the tests against it, seeds, tort
 	part "demo" $(MAKE) --no-print-directory demo ARGS="$(or $(DEMO_ARGS),--messages 20000)"
 
 # Lanes that `make ci` runs next to each other. Each part has a log of its own in target/ci. Cargo waits for its own lock, so no two lanes compile
-# at length in one folder. The tests of Python, of which the process with the tests of Spark takes longest, and the harnesses leave the processors
+# at length in one folder. The tests of Python, of which the processes with the tests of Spark take longest, and the harnesses leave the processors
 # idle for half the time, each alone: so the tests of Rust and what computes run next to them.
 .PHONY: ci-programs ci-wheel ci-rust ci-computing ci-python ci-waiting
 ci-programs:
@@ -453,6 +453,7 @@ $(SIMULATION):
 # As pip builds a wheel where there is none for a machine, with the tools that are here. All is compiled already.
 $(FROM_SOURCES): $(DIST)
 	rm -rf $(@D)
+	[[ -d $(SOURCES) ]] || { mkdir -p $(SOURCES); tar -xmf dist/delaymq-*.tar.gz --strip-components=1 -C $(SOURCES); }
 	$(COMPILED_HERE) $(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir $(@D) ./$(SOURCES)
 	touch $@
 

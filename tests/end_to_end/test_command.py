@@ -59,13 +59,12 @@ def test_the_demo_keeps_every_promise_and_reports_each_kill_and_how_late_it_was(
 def check_kills(printed: list[str]) -> None:
     under_way = r"([0-9,]+) publishes under way \(([0-9,]+) messages\), ([0-9,]+) messages unacknowledged$"
     kills = found(rf"kill [0-9]+: {under_way}", printed)
-    assert len(kills) >= 2, "one line each, those too that met too little in flight"
-    met = [kill for kill in kills if kill[2] >= 1_000]
-    assert len(met) >= 2
-    assert all(messages >= publishes >= 1 for publishes, messages, _ in met)
+    assert len(kills) == 2
+    assert all(messages >= publishes >= 1 for publishes, messages, _ in kills)
+    assert all(unacknowledged >= 1_000 for *_, unacknowledged in kills)
     answered = r"first publish answered after (?:[0-9,]+ ms|none)$"
     recovered = found(rf"recovered in ([0-9,]+) ms \(([0-9,]+) facts applied\); {answered}", printed)
-    assert len(recovered) == len(kills)
+    assert len(recovered) >= len(kills)  # one for each kill, those too that met too little in flight
     assert all(facts > 0 for _, facts in recovered)
 
 
