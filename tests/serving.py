@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from commanding import arguments_of, environment
+from commanding import arguments_of, environment, uncounted
 from ports import lone_port
 
 MAGIC = 0xDEC10ADE
@@ -86,9 +86,8 @@ class Served:
         whole = self.around + whole
         # What it says stands in a file, so that it never waits for a reader.
         with self.folder.with_suffix(".said").open("a") as said:
-            self._process = subprocess.Popen(
-                whole, stdout=subprocess.PIPE, stderr=said, text=True, env=environment(**self._changed)
-            )
+            changed = uncounted(environment(**self._changed))
+            self._process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=said, text=True, env=changed)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self.said()
