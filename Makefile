@@ -31,7 +31,7 @@ SOAK_STATES ?= 5000000
 # In which ways each call of the file system fails: all of them for half an hour, or as in CI for three minutes with SOAK_WAYS=.
 SOAK_WAYS ?= --all
 # How often as many orders of threads as CI tries.
-SOAK_MODELS ?= 10
+SOAK_MODELS ?= 25
 
 # All that is built with that profile has one set of features, so that nothing is compiled twice. The release has none of them.
 TESTED := --locked --workspace --profile $(TEST_PROFILE) --features delaymq-binding/planted

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from commanding import uncounted
 from forked import ALONE
 
 QUICK_SPARK = Path(__file__).parent / "quick_spark"
@@ -66,7 +67,9 @@ def kill_driver_when(
     while not is_killed:
         with (
             said.open("wb") as output,
-            subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output, env=environment) as process,
+            subprocess.Popen(
+                command, start_new_session=True, stdout=output, stderr=output, env=uncounted(environment)
+            ) as process,
         ):
             try:
                 while not (is_killed := is_there()) and process.poll() is None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 import delaymq
+from commanding import uncounted
 from delaymq import Publish
 from delaymq.spark import local_session, register
 from java import QUICK_JAVA, quick_spark, require_java_here
@@ -69,6 +70,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterat
     with pytest.MonkeyPatch.context() as patch:
         for name, value in quick_spark(HERE.parent).items():  # workers import what a test hands them by its name
             patch.setenv(name, value)
+        for name in os.environ.keys() - uncounted().keys():  # its workers end without a word of their lines
+            patch.delenv(name)
         session = local_session("local[2,4]", **settings)
     register(session)
     yield session
