@@ -31,8 +31,8 @@ def environment(**changed: str) -> dict[str, str]:
 
 
 def uncounted(counted: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """An environment without what has the lines of each process counted: for what is measured, must be alone, or is
-    started hundreds of times, each of which takes a tenth of a second longer where they are.
+    """An environment without what has the lines of each process counted: for processes that are measured, that must be
+    alone, or of which there are hundreds, since each takes a tenth of a second longer where lines are counted.
     """
     return {name: value for name, value in counted.items() if not name.startswith("COVERAGE_")}
 
