@@ -77,6 +77,7 @@ DOCUMENTING := $(VENV)/docs/.tools
 DIST := dist/.built
 # The files of the source distribution.
 SOURCES := target/sources
+UNPACK = mkdir -p $(SOURCES) && tar -xmf dist/delaymq-*.tar.gz --strip-components=1 -C $(SOURCES)
 COMPILED_HERE = CARGO_TARGET_DIR="$(CURDIR)/target" PATH="$(CURDIR)/$(BIN):$$PATH"
 FROM_SOURCES := target/from_sources/.built
 INSTALLED := $(VENV)/.installed
@@ -432,9 +433,8 @@ $(DOCUMENTING): requirements-docs.txt
 # get new times, by which Cargo sees what changed.
 $(DIST): $(BUILDING) $(WHEEL_SOURCES)
 	rm -rf dist $(SOURCES)
-	mkdir -p $(SOURCES)
 	$(BIN)/maturin sdist --out dist
-	tar -xmf dist/delaymq-*.tar.gz --strip-components=1 -C $(SOURCES)
+	$(UNPACK)
 	cd $(SOURCES) && $(COMPILED_HERE) maturin build --release --locked --interpreter python --out "$(CURDIR)/dist"
 	$(BIN)/python packaging/supply_chain.py bill dist/*.whl
 	touch $@
@@ -453,7 +453,7 @@ $(SIMULATION):
 # As pip builds a wheel where there is none for a machine, with the tools that are here. All is compiled already.
 $(FROM_SOURCES): $(DIST)
 	rm -rf $(@D)
-	[[ -d $(SOURCES) ]] || { mkdir -p $(SOURCES); tar -xmf dist/delaymq-*.tar.gz --strip-components=1 -C $(SOURCES); }
+	[[ -d $(SOURCES) ]] || { $(UNPACK); }
 	$(COMPILED_HERE) $(BIN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir $(@D) ./$(SOURCES)
 	touch $@
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -39,14 +40,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
 
 
-def check_processes(folders: pytest.TempPathFactory) -> None:
-    """Where several processes share the tests, one has those of this folder, and another one those of `jobs`."""
+@pytest.fixture(autouse=True)
+def in_one_process(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where several processes share the tests, one has those of `jobs`, and one the others: each starts one Java."""
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     if worker is not None:
-        started = folders.getbasetemp().parent / "java-of-spark"
-        started.mkdir(exist_ok=True)
-        (started / worker).touch()
-        assert len(list(started.iterdir())) <= 2, "tests of Spark are in more than two processes"
+        group = "jobs" if request.path.is_relative_to(HERE / "jobs") else "others"
+        whose = tmp_path_factory.getbasetemp().parent / f"java-of-spark-{group}"
+        with contextlib.suppress(FileExistsError), whose.open("x") as file:
+            file.write(worker)
+        assert whose.read_text() == worker, f"tests of Spark ({group}) are in two processes"
 
 
 @pytest.fixture(scope="package")
@@ -60,7 +63,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connect_port: int) -> Iterat
     """One session for all tests of a process, which runs a task that fails up to four times, as a cluster does."""
     require_java_here()
     folder = tmp_path_factory.mktemp("spark")
-    check_processes(tmp_path_factory)
     places = {
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
